@@ -1,0 +1,49 @@
+"""``venus.trajectory/1``: the record of one episode that training, evaluation and viewers share."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from venus_env.protocol.turns import End, Forced, Message
+
+
+class TurnRecord(BaseModel):
+    """One turn as stored in a trajectory; fields as in :class:`venus_env.protocol.turns.Turn`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    index: int
+    kind: Literal["tool", "answer", "malformed"]
+    format_ok: bool
+    message_index: int
+    tool: str | None = None
+    arguments: dict[str, Any] | None = None
+    ok: bool = True
+    duplicate: bool = False
+    forced: bool = False
+    error: str | None = None
+    reward_terms: dict[str, float] = Field(default_factory=dict)
+
+
+class Trajectory(BaseModel):
+    """A whole episode: re-loadable, re-renderable, re-scorable.
+
+    ``task`` holds the full task, accepted answers included: a trajectory is a training and evaluation record and is
+    never shown to a policy.
+    """
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    schema_: Literal["venus.trajectory/1"] = Field("venus.trajectory/1", alias="schema")
+    task: dict[str, Any]
+    messages: list[Message]
+    turns: list[TurnRecord]
+    end: End
+    forced: Forced | None = None
+    score: float | None = None
+    usage: dict[str, Any] = Field(default_factory=dict)
+    seed: int | None = None
+    metrics: dict[str, float] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
