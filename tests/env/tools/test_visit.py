@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.env.tools.conftest import ROWS
+from venus_env.corpus.local import LocalCorpus
+from venus_env.corpus.text import estimate_tokens
+from venus_env.tools import Tool, ToolError, VisitTool
+from venus_env.tools.arguments import VisitArguments
+from venus_env.tools.visit import rank_sentences
+
+OSLO = "https://venus.wiki/oslo"
+LONG = "https://venus.wiki/long"
+
+
+def read(goal: str, *urls: str) -> VisitArguments:
+    return VisitArguments(url=list(urls), goal=goal)
+
+
+async def test_frame_of_the_method(corpus: LocalCorpus) -> None:
+    tool: Tool = VisitTool(corpus)
+    result = await tool(read("where the harbour lies", OSLO))
+    assert result.text == (
+        "The useful information in https://venus.wiki/oslo for user goal where the harbour lies as follows: \n\n"
+        "Evidence in page: \n"
+        "Oslo is the capital of Norway. Its harbour lies at the end of a long fjord.\n\n"
+        "Summary: \nIts harbour lies at the end of a long fjord.\n\n"
+    )
+    assert result.ok
+    assert result.urls == (OSLO,)
+
+
+async def test_compact_layout_and_several_urls(corpus: LocalCorpus) -> None:
+    result = await VisitTool(corpus, style="compact")(read("x", OSLO, "https://venus.wiki/nowhere"))
+    assert result.text == (
+        "Oslo\nOslo is the capital of Norway. Its harbour lies at the end of a long fjord."
+        "\n=======\n"
+        "https://venus.wiki/nowhere\nThis page could not be accessed: no page has this url. "
+        "Copy a url exactly as a search result shows it."
+    )
+    assert result.ok
+    assert result.urls == (OSLO,)
+
+
+async def test_evidence_fits_the_budget_matches_the_goal_and_keeps_page_order(corpus: LocalCorpus) -> None:
+    result = await VisitTool(corpus, max_tokens=30, style="compact")(read("who found the buried treasure", LONG))
+    title, first, second = result.text.split("\n")
+    assert title == "Long"
+    assert "The treasure was buried in Bergen." in first
+    assert second == "The treasure was found by Ada in 1999."
+    assert estimate_tokens(first.replace("[...]", "")) + estimate_tokens(second) <= 30
+
+
+async def test_sentence_over_the_budget_is_cut(corpus: LocalCorpus) -> None:
+    result = await VisitTool(corpus, max_tokens=4, style="compact")(read("treasure found by Ada", LONG))
+    evidence = result.text.split("\n")[1]
+    assert evidence.endswith(" [...]")
+    assert "The treasure was found".startswith(evidence.removesuffix(" [...]"))
+
+
+async def test_an_injected_counter_decides(corpus: LocalCorpus) -> None:
+    result = await VisitTool(corpus, max_tokens=31, style="compact", count_tokens=len)(read("capital", OSLO))
+    assert result.text == "Oslo\nOslo is the capital of Norway."
+
+
+@settings(max_examples=40, deadline=None)
+@given(goal=st.text(max_size=30), budget=st.integers(1, 400))
+async def test_evidence_is_verbatim_and_in_order(corpus: LocalCorpus, goal: str, budget: int) -> None:
+    text = (await VisitTool(corpus, max_tokens=budget)(read(goal, LONG))).text
+    evidence = text.split("Evidence in page: \n", 1)[1].split("\n\nSummary: \n")[0]
+    page = "\n".join(text for name, _, text, _ in ROWS if name == "long")
+    position = 0
+    for piece in evidence.replace("\n", " [...] ").split(" [...]"):
+        position = page.index(piece.strip(), position) + len(piece.strip())
+
+
+async def test_all_unknown_is_not_ok_and_limits_are_named(corpus: LocalCorpus) -> None:
+    missing = await VisitTool(corpus)(read("g", "https://venus.wiki/nowhere"))
+    assert not missing.ok
+    assert missing.text.startswith("The useful information in https://venus.wiki/nowhere for user goal g as follows:")
+    assert "could not be accessed" in missing.text
+    limited = await VisitTool(corpus, max_urls=1)(read("g", OSLO, LONG))
+    assert "a call takes at most 1 urls" in limited.text
+    assert limited.urls == (OSLO,)
+
+
+async def test_failing_corpus_is_a_tool_error(corpus: LocalCorpus, tmp_path: Path) -> None:
+    class Failing(LocalCorpus):
+        async def page(self, url: str) -> None:
+            raise OSError("disk gone")
+
+    shutil.copytree(corpus.directory, tmp_path / "index")
+    with pytest.raises(ToolError, match=r"visit failed on 'https://venus\.wiki/oslo': OSError: disk gone"):
+        await VisitTool(Failing(tmp_path / "index"))(read("g", OSLO))
+
+
+def test_rare_goal_words_weigh_more_and_the_earlier_sentence_wins_ties() -> None:
+    texts = ["Oslo is big.", "Oslo has a fjord.", "Oslo is old.", "Rivers run."]
+    assert rank_sentences(texts, "the fjord of Oslo") == [1, 0, 2, 3]
+    assert rank_sentences(texts, "unrelated") == [0, 1, 2, 3]
+    assert rank_sentences(texts, "river running") == [3, 0, 1, 2]
+
+
+def test_names_and_settings(corpus: LocalCorpus) -> None:
+    assert VisitTool.name == "visit"
+    assert VisitTool.aliases == ("browse",)
+    with pytest.raises(ValueError, match="max_tokens must be at least 1"):
+        VisitTool(corpus, max_tokens=0)
+    with pytest.raises(ValueError, match="style must be"):
+        VisitTool(corpus, style="html")  # type: ignore[arg-type]

@@ -1,0 +1,93 @@
+"""From a name, a file or a folder to an open corpus."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from venus_env.corpus.build import build_index
+from venus_env.corpus.document import Corpus
+from venus_env.corpus.errors import CorpusDamaged, CorpusError
+from venus_env.corpus.local import LocalCorpus
+from venus_env.corpus.manifest import MANIFEST, check_files, read_manifest
+from venus_env.corpus.rows import SUFFIXES, file_sha256
+
+logger = logging.getLogger(__name__)
+
+EMBEDDED = "embedded"
+
+# Environments of one process share one open index per data folder.
+_open: WeakValueDictionary[Path, LocalCorpus] = WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def open_corpus(spec: str | Path | Corpus, cache_dir: str | Path | None = None) -> Corpus:
+    """Open a corpus.
+
+    Args:
+        spec: ``"embedded"``; a ``.jsonl`` or ``.jsonl.gz`` file of passages, indexed on first use in the cache folder
+            under the hash of its bytes, so that a changed file is a new index; the folder of an index; or a corpus,
+            which is returned as it is.
+        cache_dir: Where indexes of files are kept, by default the user's cache folder.
+
+    Raises:
+        CorpusError: There is no such corpus, or its file holds no passages.
+        CorpusDamaged: The index is damaged or stale. (Indexes in the cache folder are rebuilt instead.)
+    """
+    if not isinstance(spec, str | Path):
+        if isinstance(spec, Corpus):
+            return spec
+        raise TypeError(f"open_corpus: expected a name, a path or a Corpus, got {type(spec).__name__}")
+    return _open_local(str(spec), None if cache_dir is None else str(Path(cache_dir).absolute()))
+
+
+def embedded_source() -> Path:
+    """Give the passage file that ships with the package."""
+    path = Path(str(resources.files("corpora") / "embedded" / "passages.jsonl.gz"))
+    if not path.is_file():
+        raise CorpusError(f"the embedded corpus is missing from this installation ({path}); reinstall the package")
+    return path
+
+
+def _open_local(spec: str, cache_dir: str | None) -> LocalCorpus:
+    # Absolute, so that a copy opens the same file whatever the working directory of its process is.
+    path = embedded_source() if spec == EMBEDDED else Path(spec).absolute()
+    reopen = partial(_open_local, spec if spec == EMBEDDED else str(path), cache_dir)
+    if path.is_dir():
+        return _shared(path, reopen)
+    if not path.exists():
+        raise CorpusError(
+            f"{path}: no such corpus; give {EMBEDDED!r}, a {' or '.join(SUFFIXES)} file, or the folder of an index"
+        )
+    index = _cache(cache_dir) / f"{path.name.removesuffix('.gz').removesuffix('.jsonl')}-{file_sha256(path)[:16]}"
+    try:
+        if (index / MANIFEST).exists():
+            return _shared(index, reopen)
+    except CorpusDamaged as error:
+        logger.warning("rebuilding a cached index: %s", error)
+    build_index(path, index)
+    return _shared(index, reopen)
+
+
+def _shared(directory: Path, reopen: partial[LocalCorpus]) -> LocalCorpus:
+    with _opening:
+        manifest = read_manifest(directory)
+        corpus = _open.get(directory.resolve() / manifest.data)
+        if corpus is not None:
+            check_files(directory, manifest, full=False)
+            return corpus
+        corpus = LocalCorpus(directory, reopen=reopen)
+        _open[corpus.directory / corpus.manifest.data] = corpus
+        return corpus
+
+
+def _cache(cache_dir: str | None) -> Path:
+    if cache_dir is not None:
+        return Path(cache_dir)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("venus-research")) / "corpora"
