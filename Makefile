@@ -1,0 +1,38 @@
+# Two commands do everything on a fresh machine: `make train` and `make test`. Each installs what it needs first.
+
+PYTHON ?= python3
+VENV   ?= .venv
+CONFIG ?= configs/tiny-cpu.yaml
+ARGS   ?=
+BIN    := $(VENV)/bin
+
+.PHONY: train test test-slow nightly lint install clean
+
+train: install  ## data, SFT, RL and evaluation on the embedded world: make train ARGS="rl.steps=20 run.dir=runs/mine"
+	$(BIN)/python -m venus_rl.train --config $(CONFIG) $(ARGS)
+
+test: install  ## the fast test suite
+	$(BIN)/python -m pytest
+
+test-slow: install  ## the end-to-end tests
+	$(BIN)/python -m pytest -m slow
+
+nightly: install  ## fuzzing and crash matrices
+	$(BIN)/python -m pytest -m nightly
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+install: $(VENV)/.installed
+
+# torch goes first and is pinned to the same version in pyproject.toml, so that no later step pulls a second build.
+$(VENV)/.installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[train,dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,125 @@
+"""Everything an episode needs besides its task: corpus, tools, rules, rewards. The one place that puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from venus_env.beliefs.base import Belief
+from venus_env.corpus import open_corpus
+from venus_env.corpus.document import Corpus
+from venus_env.protocol.episode import EpisodeConfig
+from venus_env.rewards.compose import RewardConfig
+from venus_env.seeding import derive_seed
+from venus_env.session import ResearchSession
+from venus_env.tasks.loaders import load_tasks
+from venus_env.tasks.task import Task
+from venus_env.tools.base import Tool
+from venus_env.tools.search import SearchTool
+from venus_env.tools.visit import VisitTool
+
+_TEST_SHARE = 4  # one in four tasks of a file without splits
+
+
+class EnvConfig(EpisodeConfig):
+    """An environment: rules of an episode, and the corpus, tools and rewards around it.
+
+    Attributes:
+        corpus: ``embedded``, a passage file (.jsonl, .jsonl.gz) or an index folder.
+        tasks: ``embedded`` or a task file (.jsonl, .jsonl.gz, .parquet).
+        tool_style: Layout of tool results: ``full`` is the method's, ``compact`` saves tokens for very small models.
+        top_k: Search results per query.
+        snippet_words: Words per search result.
+        visit_tokens: Tokens that one visited page may fill.
+        rewards: What is rewarded.
+    """
+
+    corpus: str = "embedded"
+    tasks: str = "embedded"
+    tool_style: Literal["full", "compact"] = "full"
+    top_k: int = Field(10, ge=1)
+    snippet_words: int = Field(40, ge=1)
+    visit_tokens: int = Field(1000, ge=16)
+    rewards: RewardConfig = RewardConfig()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An opened :class:`EnvConfig`; any number of sessions share it.
+
+    Attributes:
+        config: As given.
+        corpus: The opened corpus.
+        tools: Search and visit over it.
+    """
+
+    config: EnvConfig
+    corpus: Corpus
+    tools: tuple[Tool, ...]
+
+    @classmethod
+    def open(cls, config: EnvConfig, *, corpus: Corpus | None = None) -> Setting:
+        """Open the corpus (building its index if there is none) and make the tools.
+
+        Args:
+            config: The environment.
+            corpus: An opened corpus, used in place of ``config.corpus``.
+        """
+        corpus = corpus if corpus is not None else open_corpus(config.corpus)
+        search = SearchTool(
+            corpus,
+            config.top_k,
+            config.snippet_words,
+            style="compact" if config.tool_style == "compact" else "json",
+        )
+        visit = VisitTool(corpus, config.visit_tokens, style=config.tool_style)
+        return cls(config, corpus, (search, visit))
+
+    def session(
+        self,
+        task: Task,
+        seed: int | None = None,
+        *,
+        belief: Belief | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> ResearchSession:
+        """Make a session of one task; arguments as of :class:`ResearchSession`."""
+        return ResearchSession(
+            task,
+            self.tools,
+            config=self.config,
+            rewards=self.config.rewards,
+            belief=belief,
+            seed=seed,
+            count_tokens=count_tokens,
+        )
+
+    def tasks(self, split: str) -> list[Task]:
+        """Return the tasks of one split, in file order.
+
+        A file whose tasks name no split is divided by a hash of their ids: a quarter is ``test``, the rest ``train``.
+
+        Raises:
+            ValueError: The file has no task of that split.
+        """
+        return split_tasks(load_tasks(self.config.tasks), split, self.config.tasks)
+
+
+def split_tasks(tasks: list[Task], split: str, source: str | Path) -> list[Task]:
+    """Select the tasks of one split; see :meth:`Setting.tasks`."""
+    if any(task.split for task in tasks):
+        selected = [task for task in tasks if task.split == split]
+    else:
+        selected = [task for task in tasks if _hashed_split(task) == split]
+    if not selected:
+        known = sorted({task.split for task in tasks if task.split}) or ["train", "test"]
+        raise ValueError(f"{source} has no task of split {split!r}; it has {', '.join(known)}")
+    return selected
+
+
+def _hashed_split(task: Task) -> str:
+    return "test" if derive_seed("split", task.id) % _TEST_SHARE == 0 else "train"

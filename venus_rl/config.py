@@ -1,0 +1,305 @@
+"""The configuration schema: pydantic models, YAML through OmegaConf, ``key=value`` overrides.
+
+Every key that exists is a field below; its description is what ``--help`` prints. An unknown key stops the program
+and names the nearest valid one. Precedence: defaults < ``--config`` file < command line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+import typing
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from venus_env.protocol.prompt import PromptStyle
+from venus_env.setting import EnvConfig
+
+Stage = Literal["data", "sft", "rl", "eval", "all"]
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot run; the message names the key and the fix."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+
+class RunConfig(_Section):
+    """Where a run lives and how it is seeded."""
+
+    dir: Path = Field(
+        Path("runs/venus"), description="run folder; finished stages in it are skipped, unfinished ones resume"
+    )
+    seed: int = Field(0, ge=0, description="seeds data, sampling, training and evaluation")
+    processes: int = Field(1, ge=1, description="training processes: GPUs, or data-parallel workers on the CPU")
+    threads: int = Field(0, ge=0, description="torch threads per training process on the CPU; 0 divides the cores")
+
+
+class InitConfig(_Section):
+    """A Qwen3-architecture model made from scratch."""
+
+    vocab_size: int = Field(
+        2048, ge=300, le=8192, description="entries of the byte-level BPE trained on corpus and protocol"
+    )
+    hidden_size: int = Field(192, ge=16, description="width")
+    layers: int = Field(4, ge=1, description="decoder layers")
+    heads: int = Field(4, ge=1, description="attention heads")
+    kv_heads: int = Field(2, ge=1, description="key/value heads")
+    head_dim: int = Field(64, ge=8, description="width of a head; vLLM knows 32, 64, 96, 128, …")
+    intermediate_size: int = Field(512, ge=16, description="width of the gated MLP")
+    max_positions: int = Field(4096, ge=128, description="longest sequence in tokens")
+    rope_theta: float = Field(10000.0, gt=0, description="base of the rotary position encoding")
+
+
+class ModelConfig(_Section):
+    """The policy that training starts from."""
+
+    path: str | None = Field(
+        "base",
+        description="Hugging Face folder, or 'base': the small pretrained model shipped here; null with model.init",
+    )
+    init: InitConfig | None = Field(
+        None, description="make a random model from these sizes instead of loading model.path"
+    )
+    dtype: Literal["float32", "bfloat16"] = Field(
+        "float32", description="parameter type in rollouts; training masters stay float32"
+    )
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = Field(
+        "sdpa", description="attention implementation in training"
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ModelConfig:
+        if self.init is None and not self.path:
+            raise ValueError("set model.path to a folder (or 'base'), or model.init to make a model from a config")
+        return self
+
+
+class DataConfig(_Section):
+    """Where SFT conversations come from besides ``sft.data``."""
+
+    oracle: int | None = Field(
+        None, ge=0, description="oracle episodes recorded from the training split (tasks are reused with other seeds)"
+    )
+    hops: list[int] | None = Field(None, description="only tasks with these hop counts, null for all")
+    recover: float = Field(
+        0.2, ge=0, le=1, description="share of oracle episodes that open a wrong page first and recover"
+    )
+
+
+class SFTConfig(_Section):
+    """Agentic supervised fine-tuning through verl's SFT trainer."""
+
+    data: str | None = Field(
+        None,
+        description="trajectory file, folder or glob; used instead of oracle episodes unless data.oracle is set too",
+    )
+    enabled: bool = Field(True, description="false starts RL from the model as it is")
+    epochs: int = Field(1, ge=1, description="passes over the conversations")
+    steps: int | None = Field(None, ge=1, description="stop after this many optimiser steps")
+    lr: float = Field(1e-3, gt=0, description="peak learning rate (AdamW, cosine, warm-up)")
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps spent warming up")
+    weight_decay: float = Field(0.01, ge=0, description="AdamW weight decay")
+    batch_size: int = Field(32, ge=1, description="conversations per optimiser step, over all processes")
+    micro_batch_tokens: int = Field(
+        8192, ge=128, description="tokens per forward pass and process; longer conversations go alone"
+    )
+    max_tokens: int | None = Field(
+        None, ge=16, description="longer conversations are dropped and counted, never cut; null: the model's window"
+    )
+    save_every: int = Field(200, ge=1, description="steps between checkpoints")
+    keep: int = Field(2, ge=1, description="checkpoints kept")
+
+
+class RLConfig(_Section):
+    """Reinforcement learning through verl's V1 trainer."""
+
+    algorithm: Literal["igpo", "grpo"] = Field(
+        "igpo", description="igpo: information gain per turn and outcome; grpo: outcome only, same penalties"
+    )
+    steps: int = Field(10, ge=0, description="optimiser steps; 0 skips the stage")
+    prompts: int = Field(8, ge=1, description="questions per step")
+    group: int = Field(8, ge=1, description="rollouts per question")
+    lr: float = Field(1e-4, gt=0, description="learning rate (AdamW, constant)")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay")
+    clip: float = Field(0.2, gt=0, description="PPO ratio clip")
+    kl: float = Field(
+        0.0, ge=0, description="coefficient of the KL loss against the model RL started from; 0 loads no reference"
+    )
+    entropy: float = Field(0.0, ge=0, description="entropy bonus coefficient")
+    normalisation: Literal["joint", "separate", "scaled_separate", "raw_ig", "separate_penalty"] = Field(
+        "scaled_separate", description="how information gains and outcomes are normalised (method 4.6)"
+    )
+    assignment: Literal["visit_segment", "visit_copied", "every_turn"] = Field(
+        "visit_segment", description="which turns carry the gain (method 4.3, 4.10)"
+    )
+    probe_prefix: str = Field(
+        "Done.</think>\n<answer>",
+        description="pseudo answer before the answer that is scored for information gain; follows <think>",
+    )
+    probe_suffix: str = Field("</answer>", description="pseudo answer after it")
+    gamma: float = Field(0.95, ge=0, le=1, description="discount over reward events")
+    hops: list[int] | None = Field(None, description="only train tasks with these hop counts, null for all")
+    micro_batch_tokens: int = Field(16384, ge=128, description="tokens per forward pass and process")
+    save_every: int = Field(10, ge=1, description="steps between checkpoints; the last step is always saved")
+    keep: int = Field(2, ge=1, description="checkpoints kept")
+    max_excluded: float = Field(
+        0.5, gt=0, le=1, description="stop when more than this share of a step's rollouts is lost to infrastructure"
+    )
+
+
+class RolloutConfig(_Section):
+    """How episodes are generated during RL and evaluation."""
+
+    engine: Literal["transformers"] = Field("transformers", description="generation engine")
+    temperature: float = Field(1.0, ge=0, description="sampling temperature in RL")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus in RL")
+    max_batch: int = Field(64, ge=1, description="sequences generated together")
+    workers: int = Field(1, ge=1, description="agent-loop processes")
+
+
+class TrainEnvConfig(EnvConfig):
+    """The environment of a run. The defaults suit very small models: short prompt, short results, short episodes."""
+
+    prompt: PromptStyle = "compact"
+    current_date: str | None = Field(default=None, min_length=1)
+    tool_style: Literal["full", "compact"] = "compact"
+    top_k: int = Field(3, ge=1)
+    snippet_words: int = Field(12, ge=1)
+    visit_tokens: int = Field(100, ge=16)
+    max_turns: int = Field(default=10, ge=1)
+    max_turn_tokens: int | None = Field(default=80, ge=1)
+    max_context_tokens: int = Field(default=1024, ge=64)
+
+
+class EvalConfig(_Section):
+    """Evaluation on held-out questions."""
+
+    split: str = Field("test", description="task split; files without splits are used whole")
+    questions: int | None = Field(None, ge=1, description="number of questions (the first ones), null for all")
+    samples: int = Field(1, ge=1, description="episodes per question")
+    temperature: float = Field(0.0, ge=0, description="0 is greedy")
+    stages: list[Literal["initial", "sft", "rl"]] = Field(
+        ["initial", "sft", "rl"], description="which checkpoints are evaluated"
+    )
+    closed_book: bool = Field(True, description="also ask the final policy to answer without tools")
+
+
+class Config(_Section):
+    """A whole run of ``python -m venus_rl.train``."""
+
+    stage: Stage = Field("all", description="stage to run: data, sft, rl, eval or all")
+    run: RunConfig = Field(default_factory=RunConfig, description="run folder, seed, processes")
+    model: ModelConfig = Field(default_factory=ModelConfig, description="policy to start from")
+    env: TrainEnvConfig = Field(
+        default_factory=TrainEnvConfig, description="environment: corpus, tasks, tools, budgets"
+    )
+    data: DataConfig = Field(default_factory=DataConfig, description="SFT conversations")
+    sft: SFTConfig = Field(default_factory=SFTConfig, description="supervised fine-tuning")
+    rl: RLConfig = Field(default_factory=RLConfig, description="reinforcement learning")
+    rollout: RolloutConfig = Field(default_factory=RolloutConfig, description="generation")
+    eval: EvalConfig = Field(default_factory=EvalConfig, description="evaluation")
+
+
+def load_config(path: Path | None, overrides: list[str]) -> Config:
+    """Merge file and ``key=value`` overrides into a validated :class:`Config`.
+
+    Args:
+        path: YAML file, or None for the defaults.
+        overrides: ``group.key=value`` strings; values are YAML (``null``, ``[1, 2]``, ``1e-4``).
+
+    Raises:
+        ConfigError: Unreadable file, unknown key (with the nearest valid one), or invalid value (with its key).
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    merged = OmegaConf.create({})
+    try:
+        if path is not None:
+            if not path.is_file():
+                raise ConfigError(f"--config {path}: no such file")
+            merged = OmegaConf.load(path)  # type: ignore[assignment]
+        for override in overrides:
+            if "=" not in override or override.startswith("-"):
+                raise ConfigError(f"argument {override!r} is not key=value, e.g. rl.steps=20 (see --help)")
+        merged = OmegaConf.merge(merged, OmegaConf.from_dotlist(overrides))  # type: ignore[assignment]
+        values = OmegaConf.to_container(merged, resolve=True)
+    except (OmegaConfBaseException, YAMLError) as error:
+        raise ConfigError(f"cannot read the configuration: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"--config {path}: expected a mapping of groups, got {type(values).__name__}")
+    known = [key for key, _, _ in describe_keys()]
+    _check_keys(Config, values, "", known)
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(str(part) for part in e['loc']) or 'config'}: {e['msg']} (got {e['input']!r})"
+            for e in error.errors()
+        ]
+        raise ConfigError("invalid configuration:\n  " + "\n  ".join(lines)) from error
+
+
+def describe_keys() -> list[tuple[str, str, str]]:
+    """Return ``(key, default, description)`` for every key, in schema order."""
+    return list(_walk(Config, ""))
+
+
+def _walk(model: type[BaseModel], prefix: str) -> typing.Iterator[tuple[str, str, str]]:
+    documented = _attribute_docs(model)
+    for name, info in model.model_fields.items():
+        description = info.description or documented.get(name, "")
+        nested = _nested_model(info)
+        if nested is not None:
+            if info.default is None:  # an optional group such as model.init
+                yield f"{prefix}{name}", "null", description
+            yield from _walk(nested, f"{prefix}{name}.")
+        else:
+            default = info.get_default(call_default_factory=True)
+            yield f"{prefix}{name}", "null" if default is None else str(default), description
+
+
+def _attribute_docs(model: type[BaseModel]) -> dict[str, str]:
+    """Descriptions from the ``Attributes:`` sections of a model's docstring and of those it inherits from."""
+    found: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        _, _, section = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")
+        entries = re.findall(r"^    (\w+): (.+(?:\n        .+)*)", section, flags=re.MULTILINE)
+        found |= {name: " ".join(text.split()) for name, text in entries}
+    return found
+
+
+def _nested_model(info: FieldInfo) -> type[BaseModel] | None:
+    for candidate in (info.annotation, *typing.get_args(info.annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
+
+
+def _check_keys(model: type[BaseModel], values: dict[Any, Any], prefix: str, known: list[str]) -> None:
+    for key, value in values.items():
+        full = f"{prefix}{key}"
+        if key not in model.model_fields:
+            raise ConfigError(f"unknown key '{full}'; {_suggest(full, str(key), known)} (--help lists all keys)")
+        nested = _nested_model(model.model_fields[key])
+        if nested is not None and isinstance(value, dict):
+            _check_keys(nested, value, f"{full}.", known)
+        elif nested is not None and value is not None:
+            raise ConfigError(
+                f"'{full}' is a group; set one of its keys, e.g. {full}.{next(iter(nested.model_fields))}=…"
+            )
+
+
+def _suggest(full: str, leaf: str, known: list[str]) -> str:
+    same_leaf = [key for key in known if key.rsplit(".", 1)[-1] == leaf]
+    nearest = difflib.get_close_matches(full, known, n=1, cutoff=0.5) or same_leaf
+    nearest = nearest or [key for key in known if difflib.get_close_matches(leaf, [key.rsplit(".", 1)[-1]], cutoff=0.6)]
+    return f"did you mean '{nearest[0]}'?" if nearest else "no key is similar"

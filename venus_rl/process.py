@@ -1,0 +1,110 @@
+"""Runs a stage in a process of its own: log to a file, progress on the terminal, no orphan left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+
+class StageFailed(RuntimeError):
+    """A stage process ended with an error; the message holds the end of its log."""
+
+
+def stage_environment(threads: int) -> dict[str, str]:
+    """Environment of a verl process on the CPU: verl's own switches, none of ours.
+
+    Args:
+        threads: torch threads per process.
+    """
+    return {
+        **os.environ,
+        "VERL_PLATFORM": "cpu",
+        "VERL_USE_EXTERNAL_MODULES": "venus_rl.verl_plugin",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": str(threads),
+        "RAY_worker_niceness": "0",  # Ray's default of 15 starves workers beside any other load
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def run_stage(
+    command: Sequence[str],
+    *,
+    log: Path,
+    environment: Mapping[str, str],
+    metrics: Path,
+    total: int,
+    label: str,
+    show: Mapping[str, str],
+) -> None:
+    """Run ``command`` to its end, following its metrics file.
+
+    Args:
+        command: Program and arguments.
+        log: File that collects its output (appended).
+        environment: Its environment.
+        metrics: JSONL file that it writes one line per step to.
+        total: Expected steps, for the progress bar.
+        label: Name on the progress bar.
+        show: Metric name → short name of what the bar shows.
+
+    Raises:
+        StageFailed: The process failed.
+        KeyboardInterrupt: Passed on after the process group has ended.
+    """
+    with log.open("ab") as output, tqdm(total=total, desc=label, unit="step", file=sys.stderr) as bar:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env=dict(environment), start_new_session=True
+        )
+        try:
+            while process.poll() is None:
+                time.sleep(0.5)
+                _follow(metrics, bar, show)
+        except BaseException:
+            _end_group(process)
+            raise
+        _follow(metrics, bar, show)
+    if process.returncode != 0:
+        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-25:]
+        raise StageFailed(
+            f"{label} failed (exit status {process.returncode}); the end of {log}:\n  " + "\n  ".join(tail)
+        )
+
+
+def _follow(metrics: Path, bar: Any, show: Mapping[str, str]) -> None:
+    if not metrics.exists():
+        return
+    lines = metrics.read_text(encoding="utf-8", errors="replace").splitlines()
+    try:
+        row = json.loads(lines[-1]) if lines else {}
+    except json.JSONDecodeError:
+        return  # a line is being written
+    values = {**row, **row.get("data", {})}  # verl's file logger nests its metrics
+    if "step" in values:
+        bar.set_postfix({short: f"{values[name]:.3g}" for name, short in show.items() if name in values}, refresh=False)
+        bar.update(int(values["step"]) - bar.n)
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    for number, patience in ((signal.SIGTERM, 20.0), (signal.SIGKILL, 5.0)):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(patience)
+            return
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue

@@ -1,0 +1,53 @@
+"""The SFT stage as one ``torchrun`` process: ``python -m torch.distributed.run … -m venus_rl.sft.launch --config FILE …``.
+
+``python -m venus_rl.train stage=sft`` starts it. verl's ``SFTTrainer`` does the work; only the process group is made
+here, because verl 0.9.1 builds the backend string ``"cpu:gloo,cpu:gloo"`` on a CPU platform
+(verl/utils/distributed.py:63), which torch rejects.
+"""
+
+from __future__ import annotations
+
+import argparse
+from datetime import timedelta
+from pathlib import Path
+
+from venus_rl.config import Config
+from venus_rl.verl_plugin.options import sft_options
+from venus_rl.verl_plugin.rl import verl_config
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the stage."""
+    parser = argparse.ArgumentParser(description="SFT stage of venus_rl.train")
+    parser.add_argument("--config", type=Path, required=True, help="JSON of the run's configuration")
+    parser.add_argument("--model", type=Path, required=True, help="Hugging Face folder to start from")
+    parser.add_argument("--train-file", type=Path, required=True, help="parquet of rendered conversations")
+    parser.add_argument("--steps", type=int, required=True, help="optimiser steps of the whole stage")
+    parser.add_argument("--batch", type=int, required=True, help="conversations per optimiser step")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the stage")
+    arguments = parser.parse_args(argv)
+    config = Config.model_validate_json(arguments.config.read_text(encoding="utf-8"))
+
+    import torch
+    from verl.trainer.sft_trainer import SFTTrainer
+
+    from venus_rl.verl_plugin import workers as workers  # registers the CPU engine
+
+    options = sft_options(
+        config,
+        model=arguments.model.resolve(),
+        train_file=arguments.train_file.resolve(),
+        checkpoints=(arguments.out / "checkpoints").resolve(),
+        steps=arguments.steps,
+        batch=arguments.batch,
+    )
+    torch.manual_seed(config.run.seed)
+    torch.distributed.init_process_group("cpu:gloo", timeout=timedelta(minutes=10))
+    try:
+        SFTTrainer(config=verl_config("sft_trainer_engine", options)).fit()
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

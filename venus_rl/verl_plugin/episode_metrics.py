@@ -1,0 +1,35 @@
+"""Episode-level figures of one RL step, beside the advantage metrics of :mod:`venus_rl.igpo.advantage`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+
+from venus_env.protocol.trajectory import Trajectory
+
+
+def episode_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Return means per episode; rollouts without a score (lost to infrastructure) are counted, not averaged in.
+
+    Args:
+        trajectories: All episodes of the step.
+    """
+    graded = [t for t in trajectories if t.score is not None]
+    metrics = {
+        f"episode/end/{end}": float(count) for end, count in sorted(Counter(t.end for t in trajectories).items())
+    }
+    metrics["episode/count"] = float(len(graded))
+    if not graded:
+        return metrics
+    turns = [turn for t in graded for turn in t.turns]
+    return metrics | {
+        "episode/score": fmean(t.score for t in graded if t.score is not None),
+        "episode/return": fmean(sum(sum(turn.reward_terms.values()) for turn in t.turns) for t in graded),
+        "episode/turns": fmean(len(t.turns) for t in graded),
+        "episode/tool_calls": fmean(t.usage["tool_calls"] for t in graded),
+        "episode/duplicate_calls": fmean(t.usage["duplicate_calls"] for t in graded),
+        "episode/context_tokens": fmean(t.usage["context_tokens"] for t in graded),
+        "episode/answered": fmean(t.end == "answered" for t in graded),
+        "turn/format_error": fmean(not turn.format_ok for turn in turns) if turns else 0.0,
+    }

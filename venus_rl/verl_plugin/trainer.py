@@ -1,0 +1,134 @@
+"""verl's synchronous PPO trainer with turn-level advantages, CPU workers, JSONL metrics and trajectory records.
+
+Subclassing is verl's own way in (``run_ppo(task_runner_class=…)``); ``trainer_mode`` stays ``sync``, because any other
+registered name selects the asynchronous replay buffer (verl/trainer/ppo/v1/trainer_base.py:150).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+import transfer_queue as tq
+from verl.trainer.ppo.v1 import PPOTrainerSync
+
+from venus_env.protocol.trajectory import Trajectory
+from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages, scatter_to_tokens
+from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
+from venus_rl.run_folder import write_atomic
+from venus_rl.verl_plugin.advantage import offer
+from venus_rl.verl_plugin.episode_metrics import episode_metrics
+from venus_rl.verl_plugin.workers import CpuActorRolloutRefWorker
+
+logger = logging.getLogger(__name__)
+
+
+_LOST = TurnRewards((), excluded=True)
+
+
+class TooManyExcluded(RuntimeError):
+    """Too many rollouts of one step were lost to infrastructure to go on."""
+
+
+class VenusTrainer(PPOTrainerSync):
+    """IGPO and GRPO over research episodes.
+
+    Args:
+        config: verl's configuration.
+        out: Folder of the RL stage: ``metrics.jsonl`` and ``trajectories/`` are written here.
+        advantage: How turn rewards become advantages.
+        max_excluded: Stop when more than this share of a step's rollouts is lost to infrastructure.
+    """
+
+    def __init__(self, config: Any, *, out: Path, advantage: AdvantageConfig, max_excluded: float) -> None:
+        self._out = out
+        self._advantage = advantage
+        self._max_excluded = max_excluded
+        super().__init__(config=config)
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        for role in self.role_worker_mapping:  # hard-coded in trainer_base.py:805
+            self.role_worker_mapping[role] = ray.remote(CpuActorRolloutRefWorker)
+
+    def _build_replay_buffer(self) -> Any:
+        replay_buffer = super()._build_replay_buffer()
+        replay_buffer.poll_interval = 0.1  # the default of 2 s is a floor under every step and has no key
+        return replay_buffer
+
+    def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        fields = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=["uid", "response_mask", "extra_fields"]
+        )
+        rows = [row for row, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
+        extras = fields.pop("extra_fields").tolist()
+        uids = [str(uid) for uid in fields.pop("uid").tolist()]
+        episodes = [json.loads(extras[row]["venus"]) for row in rows]
+        rewards = [turn_rewards_from(episode["rewards"]) for episode in episodes]
+        groups = [uids[row] for row in rows]
+        lost = self._lost(groups)
+        advantages = compute_advantages([*rewards, *(_LOST for _ in lost)], [*groups, *lost], self._advantage)
+        width = int(fields["response_mask"].offsets().diff().max())
+        values = torch.zeros(len(batch.tags), width)
+        values[rows] = torch.from_numpy(scatter_to_tokens(rewards, advantages.values[: len(rewards)], width))
+        trajectories = [Trajectory.model_validate(episode["trajectory"]) for episode in episodes]
+        metrics.update(advantages.metrics)
+        metrics.update(episode_metrics(trajectories))
+        self._write_trajectories(trajectories)
+        excluded = len(lost) + sum(reward.excluded for reward in rewards)
+        metrics["episode/lost"] = len(lost)
+        if excluded > self._max_excluded * (len(rewards) + len(lost)):
+            raise TooManyExcluded(
+                f"step {self.global_steps}: {excluded} of {len(rewards) + len(lost)} rollouts were lost to infrastructure "
+                f"(rl.max_excluded={self._max_excluded}); see {self._out / 'trajectories'} for their endings"
+            )
+        with offer(values):
+            return super()._compute_advantage(batch, metrics)
+
+    def _compute_metrics(
+        self, batch: Any, metrics: dict[str, Any], timing_raw: Any, global_steps: int, epoch: int
+    ) -> None:
+        super()._compute_metrics(batch, metrics, timing_raw, global_steps=global_steps, epoch=epoch)
+        append_metrics(self._out / "metrics.jsonl", global_steps, metrics)
+
+    def _lost(self, groups: list[str]) -> list[str]:
+        """Group of each rollout that is missing because its agent loop raised (verl drops it and keeps the siblings)."""
+        expected = self.config.actor_rollout_ref.rollout.n
+        return [group for group, count in Counter(groups).items() for _ in range(expected - count)]
+
+    def _write_trajectories(self, trajectories: list[Trajectory]) -> None:
+        path = self._out / "trajectories" / f"step-{self.global_steps:05d}.jsonl"
+        write_atomic(path, "".join(t.model_dump_json(by_alias=True) + "\n" for t in trajectories))
+
+
+def append_metrics(path: Path, step: int, metrics: dict[str, Any]) -> None:
+    """Append one step to a JSONL file, first dropping steps from ``step`` on (a resumed run repeats them).
+
+    Args:
+        path: The file; made if absent.
+        step: Step number, stored as ``"step"``.
+        metrics: Scalars; numpy and torch scalars are converted, everything else is left out.
+    """
+    kept = []
+    if path.exists():
+        lines = path.read_text(encoding="utf-8").splitlines()
+        kept = [line for line in lines if line.strip() and json.loads(line)["step"] < step]
+    row: dict[str, Any] = {"step": step}
+    for key, value in metrics.items():
+        if isinstance(value, np.generic) or (isinstance(value, torch.Tensor) and value.numel() == 1):
+            value = value.item()
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            row[key] = value
+    write_atomic(path, "\n".join([*kept, json.dumps(row)]) + "\n")
+
+
+def turn_rewards_from(record: dict[str, Any]) -> TurnRewards:
+    """Rebuild :class:`TurnRewards` from its ``dataclasses.asdict`` form, which is how it travels between processes."""
+    events = tuple(RewardEvent(**event) for event in record["events"])
+    return TurnRewards(events, record["tool_turns"], record["excluded"])

@@ -1,0 +1,49 @@
+"""verl's actor worker and FSDP2 engine on the CPU.
+
+Two facts of verl 0.9.1 are met here by subclassing, not by patching:
+
+* ``verl/utils/distributed.py:63,89`` build the backend string ``"cpu:gloo,cpu:gloo"`` on a CPU platform, which torch
+  rejects. The process group is therefore made before verl asks for it (its own call is then a no-op).
+* ``verl/workers/engine/fsdp/transformer_impl.py:462`` gives the reference model ``CPUOffloadPolicy(pin_memory=True)``,
+  which needs an accelerator. The engine builds that model as an ordinary one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from verl.single_controller.base import Worker
+from verl.utils.distributed import initialize_global_process_group_ray
+from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+
+from venus_rl.verl_plugin import rollout as rollout  # registers the rollout engine in every worker process
+
+
+class CpuTrainingWorker(TrainingWorker):
+    """Training worker whose process group exists before verl would build an invalid one."""
+
+    def __init__(self, config: Any) -> None:
+        Worker.__init__(self)  # sets RANK, WORLD_SIZE and MASTER_*
+        initialize_global_process_group_ray(backend="cpu:gloo")
+        super().__init__(config)
+
+
+class CpuActorRolloutRefWorker(ActorRolloutRefWorker):
+    """Actor, rollout and reference on the CPU."""
+
+    actor_worker_cls = CpuTrainingWorker
+    ref_worker_cls = CpuTrainingWorker
+
+
+@EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="cpu")
+class CpuFSDPEngine(FSDPEngineWithLMHead):
+    """verl's FSDP2 engine; only the reference model's pinned-memory offload is left out."""
+
+    def _build_fsdp_module(self, module: Any) -> Any:
+        forward_only = self.engine_config.forward_only
+        object.__setattr__(self.engine_config, "forward_only", False)  # frozen dataclass
+        try:
+            return super()._build_fsdp_module(module)
+        finally:
+            object.__setattr__(self.engine_config, "forward_only", forward_only)
