@@ -36,7 +36,7 @@ class Trajectory(BaseModel):
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
-    schema_: Literal["venus.trajectory/1"] = Field("venus.trajectory/1", alias="schema")
+    schema_: Literal["venus.trajectory/1"] = Field(default="venus.trajectory/1", alias="schema")
     task: dict[str, Any]
     messages: list[Message]
     turns: list[TurnRecord]
@@ -47,3 +47,7 @@ class Trajectory(BaseModel):
     seed: int | None = None
     metrics: dict[str, float] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON value of this trajectory: one line of a ``venus.trajectory/1`` file."""
+        return self.model_dump(mode="json", by_alias=True)

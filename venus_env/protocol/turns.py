@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
+
+from typing_extensions import TypedDict  # pydantic wants this one on Python 3.11; it brings the package along
 
 Role = Literal["system", "user", "assistant"]
 

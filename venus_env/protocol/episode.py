@@ -1,0 +1,365 @@
+"""The rules of one episode as a state machine. It never fetches, sleeps, logs or reads a clock of its own.
+
+A driver alternates between two calls::
+
+    episode = Episode(question, tools, EpisodeConfig(max_turns=20))
+    while not episode.done:
+        event = episode.act(policy(episode.messages))      # the policy's next message
+        if isinstance(event, CallTool):                     # otherwise the reply has been appended already
+            episode.observe(await event.tool(event.arguments))
+
+Everything that depends on the course of an episode (budgets, repeated calls, malformed turns, requests for a final
+answer) is decided here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from venus_env.protocol.format import check_turn_format
+from venus_env.protocol.parser import Answer, Malformed, call_key, clean_text, parse_turn, repair_turn
+from venus_env.protocol.prompt import (
+    PromptStyle,
+    bad_call_reply,
+    forced_answer_request,
+    malformed_reply,
+    neutralise,
+    restore,
+    system_prompt,
+    wrap_tool_response,
+)
+from venus_env.protocol.schema import Toolbox, as_toolbox, resolve_call
+from venus_env.protocol.turns import INFRASTRUCTURE_ENDS, End, Forced, Message, Role, ToolResult, Turn, Usage
+
+if TYPE_CHECKING:  # tools are built on this package, not the other way round
+    from venus_env.tools.base import Tool
+
+# What a chat template adds around a message: role marks and line ends.
+_TOKENS_PER_MESSAGE = 4
+_EMPTY_RESULT = "The tool returned no text."
+_CUT = "[The rest was cut: the conversation has reached its maximum length.]"
+
+
+class EpisodeConfig(BaseModel):
+    """Rules and budgets of an episode.
+
+    Attributes:
+        prompt: Style of the system prompt.
+        current_date: Date in the system prompt, as text; None leaves it out.
+        max_turns: Turns of the policy, the one that answers included.
+        turn_jitter: Spread of the turn limit between episodes: j draws it from max_turns - j + 1 … max_turns + j - 1,
+            the middle twice as likely as the others, so that a policy cannot count on an exact limit.
+        max_context_tokens: Length that the whole conversation may reach.
+        max_turn_tokens: Length of one turn of the policy. Policies read it as their generation limit; here it is the
+            room that is kept free for the final answer. None: an eighth of the context, at most 8,192.
+        max_malformed: Malformed turns in a row that end the episode.
+        max_tool_calls: Calls that may run (repeated ones do not run); reaching it counts as the turn limit.
+        time_limit_s: Seconds from the start; needs a clock.
+        tool_timeout_s: Seconds that one tool call may take; drivers apply it. None waits for ever.
+        force_final_answer: Whether reaching a limit asks for a final answer first, or ends the episode at once.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prompt: PromptStyle = "full"
+    current_date: str | None = Field(default="2026-03-01", min_length=1)
+    max_turns: int = Field(default=200, ge=1)
+    turn_jitter: int = Field(default=0, ge=0)
+    max_context_tokens: int = Field(default=261_000, ge=64)
+    max_turn_tokens: int | None = Field(default=None, ge=1)
+    max_malformed: int = Field(default=5, ge=1)
+    max_tool_calls: int | None = Field(default=None, ge=0)
+    time_limit_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    tool_timeout_s: float | None = Field(default=150.0, gt=0, allow_inf_nan=False)
+    force_final_answer: bool = True
+
+    @model_validator(mode="after")
+    def _leave_room_for_a_turn(self) -> EpisodeConfig:
+        if self.answer_tokens >= self.max_context_tokens:
+            raise ValueError(
+                f"max_turn_tokens ({self.max_turn_tokens}) must be smaller than max_context_tokens "
+                f"({self.max_context_tokens}): one turn has to fit in the context"
+            )
+        return self
+
+    @property
+    def answer_tokens(self) -> int:
+        """Tokens kept free for the final answer."""
+        return self.max_turn_tokens if self.max_turn_tokens is not None else min(8_192, self.max_context_tokens // 8)
+
+
+class RandomSource(Protocol):
+    """A seeded generator, ``random.Random`` or ``numpy.random.Generator``."""
+
+    def random(self) -> float:
+        """Draw from [0, 1)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallTool:
+    """Run ``tool`` on ``arguments``, then report with :meth:`Episode.observe` or :meth:`Episode.fail`."""
+
+    tool: Tool
+    arguments: BaseModel
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The environment has replied with ``message``; it is the policy's turn."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The episode is over."""
+
+    end: End
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate without a tokenizer: four bytes of UTF-8 make a token (about right for English and for Chinese)."""
+    return math.ceil(len(text.encode("utf-8")) / 4)
+
+
+class Episode:
+    """One question, from the prompt to an ending.
+
+    Attributes:
+        messages: The conversation so far, starting with the system prompt and the question. What a policy wrote is kept
+            as written (see :meth:`act`), since it is what a policy is trained on.
+        turns: One record per message of the policy.
+        usage: What has been spent so far.
+        end: How the episode ended, ``running`` until then.
+        forced: The limit that made the environment ask for a final answer, None if it has not asked.
+        answer: The final answer, stripped; None until there is one.
+        max_turns: The turn limit of this episode, after jitter.
+
+    Args:
+        question: What the policy is asked.
+        tools: The tools that it may use.
+        config: Rules and budgets.
+        count_tokens: Length of a text in tokens; :func:`estimate_tokens` by default.
+        clock: Seconds from any fixed point, needed with ``time_limit_s`` only.
+        rng: Source of the turn limit's jitter, needed with ``turn_jitter`` only.
+    """
+
+    def __init__(
+        self,
+        question: str,
+        tools: Toolbox | Iterable[Tool],
+        config: EpisodeConfig | None = None,
+        *,
+        count_tokens: Callable[[str], int] | None = None,
+        clock: Callable[[], float] | None = None,
+        rng: RandomSource | None = None,
+    ) -> None:
+        self.config = config or EpisodeConfig()
+        self.tools = as_toolbox(tools)
+        self._count = count_tokens or estimate_tokens
+        self._clock = clock
+        self._started = self._now()
+        if not question.strip():
+            raise ValueError("the question is blank")
+        self.max_turns = self._draw_max_turns(rng)
+
+        self.messages: list[Message] = []
+        self.turns: list[Turn] = []
+        self.usage = Usage()
+        self.end: End = "running"
+        self.forced: Forced | None = None
+        self.answer: str | None = None
+        self._memory: dict[str, ToolResult] = {}
+        self._pending: tuple[Turn, str] | None = None
+        self._malformed_in_a_row = 0
+
+        self._append("system", system_prompt(self.tools, self.config.prompt, self.config.current_date))
+        question = clean_text(question)
+        if self.config.force_final_answer and self._turns_spent():
+            # A single turn: the request joins the question, as chat templates expect a first user message without tags.
+            self.forced = "turn_limit"
+            question = f"{question}\n\n{forced_answer_request(self.forced)}"
+        self._append("user", question)
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode has ended."""
+        return self.end != "running"
+
+    def act(self, text: str) -> CallTool | Observed | Ended:
+        """Take the policy's next message.
+
+        Any ``str`` will do, an empty or endless one included: it is kept as written, counts as a turn, and is read
+        after :func:`~venus_env.protocol.parser.repair_turn` has mended a copy. Two things are changed for good: lone
+        surrogates become U+FFFD, and a thought that is closed but never opened gets its ``<think>`` back, as chat
+        templates that open it leave it out of what is generated. Drivers that know their template to do so should put
+        ``<think>`` back themselves, which also covers a thought that is never closed.
+
+        Returns:
+            ``CallTool`` if a tool has to run; ``Observed`` if the environment has replied by itself (malformed turn,
+            wrong arguments, repeated call); ``Ended`` if that was the last turn.
+        """
+        if self.done:
+            raise RuntimeError(f"the episode has ended ({self.end}); start another one")
+        if self._pending is not None:
+            raise RuntimeError(f"a result of {self._pending[0].tool!r} is due first: call observe() or fail()")
+        text = clean_text(text)
+        if "</think>" in text and "<think>" not in text:
+            text = "<think>\n" + text
+        parsed = parse_turn(repair_turn(text))
+        turn = Turn(
+            index=len(self.turns),
+            kind="malformed",
+            format_ok=check_turn_format(text, final=self.forced is not None or isinstance(parsed, Answer)),
+            message_index=len(self.messages),
+            ok=False,
+            forced=self.forced is not None,
+        )
+        self._append("assistant", text)
+        self.turns.append(turn)
+        self.usage.turns += 1
+
+        if isinstance(parsed, Answer):
+            turn.kind, turn.ok = "answer", True
+            self.answer = restore(parsed.text).strip()
+            return self._finish("answered")
+        if self.forced is not None:
+            turn.error = "a final answer was due"
+            self.usage.malformed_turns += 1
+            return self._finish(self.forced)
+        if isinstance(parsed, Malformed):
+            return self._refuse(turn, parsed.reason, malformed_reply(parsed.reason))
+        resolved = resolve_call(self.tools, parsed.name, parsed.arguments)
+        if isinstance(resolved, str):
+            return self._refuse(turn, resolved, bad_call_reply(neutralise(resolved)))
+        return self._call(turn, *resolved)
+
+    def observe(self, result: ToolResult) -> Observed | Ended:
+        """Take the result of the tool that :meth:`act` asked for."""
+        if self._pending is None:
+            raise RuntimeError("no tool result is due: observe() follows an act() that returned CallTool")
+        (turn, key), self._pending = self._pending, None
+        self._memory[key] = result
+        turn.ok = result.ok
+        return self._reply(self._tool_text(result))
+
+    def fail(self, end: End, reason: str) -> Ended:
+        """End the episode because the infrastructure failed; says nothing about the policy.
+
+        Args:
+            end: ``tool_failure``, ``judge_failure`` or ``aborted``.
+            reason: What happened; recorded with the turn that was under way.
+        """
+        if end not in INFRASTRUCTURE_ENDS:
+            raise ValueError(f"{end!r} is not an infrastructure ending; use one of {sorted(INFRASTRUCTURE_ENDS)}")
+        if self.done and end != "judge_failure":
+            raise RuntimeError(f"the episode has already ended ({self.end})")
+        if self.turns:
+            self.turns[-1].error = clean_text(reason)
+        self._pending = None
+        return self._finish(end)
+
+    def set_context_tokens(self, count: int) -> None:
+        """Replace the running estimate of the conversation's length by an exact count.
+
+        With nothing left for another token the episode ends as ``context_limit``.
+        """
+        self.usage.context_tokens = count
+        if not self.done and self._pending is None and count >= self.config.max_context_tokens:
+            self._finish("context_limit")
+
+    def _call(self, turn: Turn, tool: Tool, arguments: BaseModel) -> CallTool | Observed | Ended:
+        turn.kind = "tool"
+        turn.tool = tool.name
+        turn.arguments = arguments.model_dump(mode="json")
+        self._malformed_in_a_row = 0
+        self.usage.tool_calls += 1
+        self.usage.tools[tool.name] = self.usage.tools.get(tool.name, 0) + 1
+        key = call_key(turn.tool, turn.arguments)
+        remembered = self._memory.get(key)
+        if remembered is None:
+            self._pending = (turn, key)
+            return CallTool(tool, arguments, turn)
+        turn.duplicate, turn.ok = True, remembered.ok
+        self.usage.duplicate_calls += 1
+        return self._reply(self._tool_text(remembered))
+
+    def _refuse(self, turn: Turn, error: str, reply: str) -> Observed | Ended:
+        turn.error = error
+        self.usage.malformed_turns += 1
+        self._malformed_in_a_row += 1
+        if self._malformed_in_a_row >= self.config.max_malformed:
+            return self._finish("malformed_limit")
+        return self._reply(reply)
+
+    def _reply(self, text: str) -> Observed | Ended:
+        """Append the environment's part of a turn and, where a budget is spent, what follows from that."""
+        room = self.config.max_context_tokens - self.config.answer_tokens - self.usage.context_tokens
+        needed = self._cost(wrap_tool_response(text))
+        limit = self._limit(context_full=needed > room)
+        if limit is not None and needed > room:
+            # Half a result is worth more than none: the final answer may hang on it.
+            text = f"{text[: int(len(text) * max(0, room) / needed)]}\n{_CUT}"
+        if limit is not None and self.config.force_final_answer:
+            text = f"{text}\n\n{forced_answer_request(limit)}"
+            self.forced = limit
+        message = self._append("user", wrap_tool_response(text))
+        if limit is not None and not self.config.force_final_answer:
+            return self._finish(limit)
+        return Observed(message)
+
+    def _limit(self, context_full: bool) -> Forced | None:
+        if context_full:
+            return "context_limit"
+        if self.config.time_limit_s is not None and self._now() - self._started >= self.config.time_limit_s:
+            return "time_limit"
+        return "turn_limit" if self._turns_spent() else None
+
+    def _turns_spent(self) -> bool:
+        """Whether no turn is left, or only the one that a request for a final answer takes."""
+        if self.config.max_tool_calls is not None:
+            ran = self.usage.tool_calls - self.usage.duplicate_calls
+            if ran >= self.config.max_tool_calls:
+                return True
+        reserved = 1 if self.config.force_final_answer else 0
+        return self.usage.turns >= self.max_turns - reserved
+
+    def _draw_max_turns(self, rng: RandomSource | None) -> int:
+        jitter = self.config.turn_jitter
+        if jitter == 0:
+            return self.config.max_turns
+        if rng is None:
+            raise ValueError("turn_jitter needs a seeded generator: pass rng=")
+        # int() rounds towards zero, hence the doubled middle; kept as published.
+        return max(1, self.config.max_turns + int(2 * jitter * rng.random() - jitter))
+
+    def _now(self) -> float:
+        if self.config.time_limit_s is None:
+            return 0.0
+        if self._clock is None:
+            raise ValueError("time_limit_s needs a clock: pass clock=time.monotonic")
+        return self._clock()
+
+    def _tool_text(self, result: ToolResult) -> str:
+        text = clean_text(result.text)
+        return neutralise(text) if text.strip() else _EMPTY_RESULT
+
+    def _append(self, role: Role, content: str) -> Message:
+        message = Message(role=role, content=content)
+        self.messages.append(message)
+        self.usage.context_tokens += self._cost(content)
+        return message
+
+    def _cost(self, content: str) -> int:
+        return self._count(content) + _TOKENS_PER_MESSAGE
+
+    def _finish(self, end: End) -> Ended:
+        self.end = end
+        return Ended(end)

@@ -1,0 +1,239 @@
+"""One episode over real tools: runs what the protocol asks for, scores every turn, keeps the record.
+
+The Gymnasium environments, the evaluation runner and the training loop all drive this class, so an episode follows the
+same rules and earns the same rewards wherever it is played.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib.metadata
+import logging
+import platform
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+
+from venus_env.beliefs.base import Belief, BeliefState
+from venus_env.protocol.episode import CallTool, Episode, EpisodeConfig
+from venus_env.protocol.trajectory import Trajectory, TurnRecord
+from venus_env.protocol.turns import INFRASTRUCTURE_ENDS, End, Forced, Message, ToolResult, Turn
+from venus_env.rewards.compose import RewardConfig, compose_turn, episode_score, outcome_reward
+from venus_env.rewards.information_gain import GainTracker, best_score
+from venus_env.tasks.task import Task
+from venus_env.tools.base import Tool
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """What one turn led to.
+
+    Attributes:
+        new_messages: Messages that the turn added: the policy's own and, unless the episode ended, the reply.
+        reward: Sum of ``reward_terms``; 0.0 where the infrastructure failed, which is no verdict on the policy.
+        reward_terms: Named parts of the reward; a part that does not apply is absent.
+        end: How the episode ended, ``running`` if it goes on.
+        forced: The limit that made the environment ask for a final answer, if it has.
+        score: Score of the episode in [0, 1]; None while it runs and where there is nothing to grade.
+        done: Whether the episode is over.
+        turn: Record of the turn.
+    """
+
+    new_messages: list[Message]
+    reward: float
+    reward_terms: dict[str, float]
+    end: End
+    forced: Forced | None
+    score: float | None
+    done: bool
+    turn: Turn
+
+
+class ResearchSession:
+    """Async driver of one episode: ``await start()``, then ``await step(text)`` until done.
+
+    An object serves one episode, from one task at a time; any number of sessions may share tools and a belief.
+
+    A tool or a belief that fails ends the episode as ``tool_failure`` or ``judge_failure``: reward 0.0, score None.
+    Nothing is retried here, since only a tool knows what is safe to repeat. Cancelling a step aborts the episode.
+
+    Args:
+        task: The question with its accepted answers, which stay in here.
+        toolbox: The tools that the policy may use.
+        config: Rules and budgets.
+        rewards: What is rewarded.
+        belief: Scores the accepted answers for information gain; None leaves information gain out.
+        seed: Seeds everything random in the episode; needed with ``config.turn_jitter`` only.
+        count_tokens: Length of a text in tokens; estimated by default.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        toolbox: Mapping[str, Tool] | Iterable[Tool],
+        *,
+        config: EpisodeConfig | None = None,
+        rewards: RewardConfig | None = None,
+        belief: Belief | None = None,
+        seed: int | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> None:
+        self.task = task
+        self.seed = seed
+        self.rewards = rewards or RewardConfig()
+        self.episode = Episode(
+            task.question,
+            toolbox,
+            config,
+            count_tokens=count_tokens,
+            clock=time.monotonic,
+            rng=None if seed is None else random.Random(seed),
+        )
+        self._belief = belief if self.rewards.information_gain else None
+        self._belief_state: BeliefState | None = None
+        self._believed = 0  # messages that the belief has taken in
+        self._gains = GainTracker(self.rewards.gain_kind)
+        self._reward_terms: list[dict[str, float]] = []
+        self._started = False
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation so far; the episode's own list, not a copy."""
+        return self.episode.messages
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over."""
+        return self.episode.done
+
+    @property
+    def score(self) -> float | None:
+        """Score of the episode so far, None where there is nothing to grade."""
+        return episode_score(self.rewards, self.episode.end, self.episode.answer, self.task.answers)
+
+    async def start(self) -> list[Message]:
+        """Open the belief and return the opening messages. If the belief fails, the episode is over at once."""
+        if self._started:
+            raise RuntimeError("the session has already started; make a new one for another episode")
+        self._started = True
+        if self._belief is not None:
+            try:
+                self._belief_state = self._belief.open(self.task.question, self.task.answers)
+                self._gains.start(await self._ask_belief(self._belief_state))
+            except Exception as error:
+                self._belief_failed(error)
+        return [message.copy() for message in self.messages]
+
+    async def step(self, text: str) -> StepOutcome:
+        """Play one turn: the policy's message, then the tool it calls, then the reward.
+
+        Raises:
+            RuntimeError: The session has not started, or the episode is over.
+        """
+        if not self._started:
+            raise RuntimeError("the session has not started: await start() first")
+        before = len(self.messages)
+        event = self.episode.act(text)
+        turn = self.episode.turns[-1]
+        try:
+            if isinstance(event, CallTool):
+                await self._run_tool(event)
+            gain = await self._gain(turn)
+        except asyncio.CancelledError:
+            if not self.done:
+                self.episode.fail("aborted", "the step was cancelled")
+            self._reward_terms.append({})
+            raise
+        terms = self._compose(turn, gain)
+        self._reward_terms.append(terms)
+        return StepOutcome(
+            new_messages=[message.copy() for message in self.messages[before:]],
+            reward=float(sum(terms.values())),
+            reward_terms=dict(terms),
+            end=self.episode.end,
+            forced=self.episode.forced,
+            score=self.score,
+            done=self.done,
+            turn=turn,
+        )
+
+    def set_context_tokens(self, count: int) -> None:
+        """Report the conversation's exact length; ends the episode as ``context_limit`` if nothing more fits."""
+        self.episode.set_context_tokens(count)
+
+    def abort(self, reason: str) -> None:
+        """End the episode because its driver cannot go on (its policy failed, say); it will not be scored."""
+        self.episode.fail("aborted", reason)
+
+    def trajectory(self) -> Trajectory:
+        """Return the whole record so far, as a snapshot."""
+        # A turn that is still under way has no reward terms yet and is left out.
+        turns = [
+            TurnRecord(**asdict(turn), reward_terms=terms)
+            for turn, terms in zip(self.episode.turns, self._reward_terms, strict=False)
+        ]
+        return Trajectory(
+            task=self.task.record(),
+            messages=[message.copy() for message in self.messages],
+            turns=turns,
+            end=self.episode.end,
+            forced=self.episode.forced,
+            score=self.score,
+            usage=asdict(self.episode.usage),
+            seed=self.seed,
+            metrics={"return": float(sum(sum(terms.values()) for terms in self._reward_terms))},
+            versions=dict(_versions()),
+        )
+
+    async def _run_tool(self, call: CallTool) -> None:
+        timeout = self.episode.config.tool_timeout_s
+        try:
+            async with asyncio.timeout(timeout):
+                result = await call.tool(call.arguments)
+            if not isinstance(result, ToolResult):
+                raise TypeError(f"it returned {type(result).__name__} instead of ToolResult")
+        except Exception as error:
+            logger.exception("task %s: tool %r failed on %r", self.task.id, call.tool.name, call.turn.arguments)
+            if isinstance(error, TimeoutError):
+                reason = f"tool {call.tool.name!r} timed out (tool_timeout_s={timeout})"
+            else:
+                reason = f"tool {call.tool.name!r} failed: {type(error).__name__}: {error}"
+            self.episode.fail("tool_failure", reason)
+        else:
+            self.episode.observe(result)
+
+    async def _gain(self, turn: Turn) -> float | None:
+        """Information gain of a turn that brought something to read, None if it is not scored."""
+        replied = len(self.messages) > turn.message_index + 1
+        if self._belief_state is None or not replied or not self.rewards.scores_turn(turn.kind, turn.tool):
+            return None
+        try:
+            return self._gains.gain(await self._ask_belief(self._belief_state))
+        except Exception as error:
+            self._belief_failed(error)
+            return None
+
+    async def _ask_belief(self, state: BeliefState) -> float:
+        new, self._believed = self.messages[self._believed :], len(self.messages)
+        return best_score(await state.update(new))
+
+    def _belief_failed(self, error: Exception) -> None:
+        logger.exception("task %s: the belief failed", self.task.id)
+        self.episode.fail("judge_failure", f"the belief failed: {type(error).__name__}: {error}")
+
+    def _compose(self, turn: Turn, gain: float | None) -> dict[str, float]:
+        if self.episode.end in INFRASTRUCTURE_ENDS:
+            return {}
+        outcome = None
+        if turn.kind == "answer":
+            outcome = outcome_reward(self.rewards, self.episode.answer, self.task.answers)
+        return compose_turn(self.rewards, kind=turn.kind, format_ok=turn.format_ok, gain=gain, outcome=outcome)
+
+
+@functools.cache
+def _versions() -> Mapping[str, str]:
+    return {"venus_env": importlib.metadata.version("venus-research"), "python": platform.python_version()}
