@@ -1,0 +1,190 @@
+"""A policy behind an OpenAI-compatible chat endpoint (vLLM, SGLang, llama.cpp, hosted models)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from venus_env.protocol.turns import Message
+from venus_env.seeding import derive_seed
+from venus_env.tasks.task import Task
+
+logger = logging.getLogger(__name__)
+
+_EXCERPT = 300  # characters of a server's error text worth showing
+_LONGEST_WAIT_S = 60.0
+
+
+class PolicyError(Exception):
+    """The endpoint gave no usable turn: an infrastructure failure, never a wrong answer."""
+
+
+class OpenAIPolicy:
+    """Writes turns by ``POST {base_url}/chat/completions``.
+
+    Rate limits (429), server errors (5xx), time-outs and broken connections are tried again with growing pauses;
+    anything else raises :class:`PolicyError` at once.
+
+    Args:
+        base_url: Address up to and including the version, e.g. ``http://localhost:8000/v1``.
+        model: Model name as the server knows it.
+        api_key: Sent as a bearer token; None sends none.
+        temperature: Sampling temperature.
+        top_p: Nucleus size.
+        max_turn_tokens: Most tokens of one turn.
+        seed: Together with an episode's seed and the turn it fixes the ``seed`` of a request, for servers that honour
+            one; None sends none.
+        stop: Texts at which the server stops. The defaults keep a model from inventing tool replies.
+        extra: Further fields of the request body, e.g. ``{"top_k": 20}``.
+        timeout_s: Time for one attempt.
+        attempts: How often a request is tried in all.
+        backoff_s: First pause between attempts; it doubles each time. A server's ``Retry-After`` goes first.
+        max_connections: Most requests at a time.
+        transport: Transport of ``httpx``, to go through a proxy or in-process server.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        temperature: float = 1.0,
+        top_p: float = 0.95,
+        max_turn_tokens: int = 8192,
+        seed: int | None = None,
+        stop: Sequence[str] = ("<tool_response>",),
+        extra: Mapping[str, Any] | None = None,
+        timeout_s: float = 600.0,
+        attempts: int = 5,
+        backoff_s: float = 1.0,
+        max_connections: int = 64,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise ValueError(f"base_url must start with http:// or https://, got {base_url!r}")
+        if attempts < 1:
+            raise ValueError(f"attempts must be at least 1, got {attempts}")
+        self.url = f"{base_url.rstrip('/')}/chat/completions"
+        self.model = model
+        self.seed = seed
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._body: dict[str, Any] = {
+            "model": model,
+            "temperature": temperature,
+            "top_p": top_p,
+            "max_tokens": max_turn_tokens,
+            **({"stop": list(stop)} if stop else {}),
+            **(extra or {}),
+        }
+        self._timeout_s = timeout_s
+        self._attempts = attempts
+        self._backoff_s = backoff_s
+        self._max_connections = max_connections
+        self._transport = transport
+        self._client: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
+        self._jitter = random.Random(0 if seed is None else seed)
+
+    def new_episode(self, task: Task | None = None, *, seed: int | None = None) -> OpenAIEpisodePolicy:
+        """Start an episode's own policy.
+
+        Args:
+            task: Not looked at: a policy learns the question from its messages.
+            seed: Seed of the episode.
+        """
+        return OpenAIEpisodePolicy(self, seed)
+
+    async def act(self, messages: Sequence[Message]) -> str:
+        """Write the next turn of a conversation, with the policy's own seed."""
+        return await self.new_episode(seed=0).act(messages)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            _, client = self._client
+            self._client = None
+            await client.aclose()
+
+    async def complete(self, messages: Sequence[Message], seed: int | None) -> str:
+        """Ask the server for one assistant message.
+
+        Raises:
+            PolicyError: The server refused, or did not give an answer in the allowed attempts.
+        """
+        body = {**self._body, "messages": [dict(message) for message in messages]}
+        if seed is not None:
+            body["seed"] = seed
+        for attempt in range(1, self._attempts + 1):
+            trouble, wait_s = "", self._backoff_s * 2 ** (attempt - 1) * (1 + self._jitter.random() / 4)
+            try:
+                response = await self._open_client().post(self.url, json=body, headers=self._headers)
+            except httpx.TimeoutException:
+                trouble = f"no answer within {self._timeout_s:g} s"
+            except httpx.TransportError as error:
+                trouble = f"{type(error).__name__}: {error}"
+            else:
+                if response.status_code == 200:
+                    return self._turn(response)
+                trouble = f"HTTP {response.status_code}: {response.text[:_EXCERPT]}"
+                if response.status_code != 429 and response.status_code < 500:
+                    raise PolicyError(f"{self.url} refused the request for model {self.model!r}: {trouble}")
+                wait_s = _retry_after(response) or wait_s
+            if attempt < self._attempts:
+                logger.warning("attempt %d of %d at %s: %s", attempt, self._attempts, self.url, trouble)
+                await asyncio.sleep(min(wait_s, _LONGEST_WAIT_S))
+        raise PolicyError(f"{self.url} failed {self._attempts} times, last with {trouble}")
+
+    def _open_client(self) -> httpx.AsyncClient:
+        """The connections of the running event loop; those of another loop cannot be used here."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._client[0] is not loop:
+            limits = httpx.Limits(max_connections=self._max_connections)
+            # Waiting for a free connection is our own queue, not the server's slowness.
+            timeout = httpx.Timeout(self._timeout_s, pool=None)
+            # Proxies come by argument (transport), not from the environment.
+            client = httpx.AsyncClient(limits=limits, timeout=timeout, transport=self._transport, trust_env=False)
+            self._client = (loop, client)
+        return self._client[1]
+
+    def _turn(self, response: httpx.Response) -> str:
+        """Text of the first choice; reasoning that the server split off goes back into ``<think>``."""
+        try:
+            message = response.json()["choices"][0]["message"]
+            content = message.get("content") or ""
+            reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise PolicyError(
+                f"{self.url} answered in a form that is no chat completion ({error!r}): {response.text[:_EXCERPT]}"
+            ) from error
+        if reasoning and "<think>" not in content:
+            return f"<think>\n{str(reasoning).strip()}\n</think>\n{content}"
+        return str(content)
+
+
+class OpenAIEpisodePolicy:
+    """One episode of an :class:`OpenAIPolicy`; it only adds the seeds of the requests."""
+
+    def __init__(self, policy: OpenAIPolicy, seed: int | None) -> None:
+        self._policy = policy
+        self._seed = seed
+
+    async def act(self, messages: Sequence[Message]) -> str:
+        """Write the next turn."""
+        seed = None
+        if self._policy.seed is not None:
+            turn = sum(message["role"] == "assistant" for message in messages)
+            seed = derive_seed(self._policy.seed, self._seed or 0, turn)
+        return await self._policy.complete(messages, seed)
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """Seconds that the server asks to wait; None without a header, or where it holds a date."""
+    try:
+        return max(0.0, float(response.headers["Retry-After"]))
+    except (KeyError, ValueError):
+        return None
