@@ -1,4 +1,4 @@
-"""The SFT stage as one ``torchrun`` process: ``python -m torch.distributed.run … -m venus_rl.sft.launch --config FILE …``.
+"""The SFT stage as ``torchrun`` processes: ``python -m torch.distributed.run … -m venus_rl.sft.launch --config FILE …``.
 
 ``python -m venus_rl.train stage=sft`` starts it. verl's ``SFTTrainer`` does the work; only the process group is made
 here, because verl 0.9.1 builds the backend string ``"cpu:gloo,cpu:gloo"`` on a CPU platform
@@ -24,6 +24,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--train-file", type=Path, required=True, help="parquet of rendered conversations")
     parser.add_argument("--steps", type=int, required=True, help="optimiser steps of the whole stage")
     parser.add_argument("--batch", type=int, required=True, help="conversations per optimiser step")
+    parser.add_argument("--longest", type=int, required=True, help="tokens of the longest conversation")
     parser.add_argument("--out", type=Path, required=True, help="folder of the stage")
     arguments = parser.parse_args(argv)
     config = Config.model_validate_json(arguments.config.read_text(encoding="utf-8"))
@@ -40,6 +41,7 @@ def main(argv: list[str] | None = None) -> None:
         checkpoints=(arguments.out / "checkpoints").resolve(),
         steps=arguments.steps,
         batch=arguments.batch,
+        longest=arguments.longest,
     )
     torch.manual_seed(config.run.seed)
     torch.distributed.init_process_group("cpu:gloo", timeout=timedelta(minutes=10))

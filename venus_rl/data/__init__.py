@@ -1,0 +1,1 @@
+"""Training data: reading conversations, generating them with the oracle, tokenising them for supervised fine-tuning."""
