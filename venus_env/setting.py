@@ -1,4 +1,4 @@
-"""Everything an episode needs besides its task: corpus, tools, rules, rewards. The one place that puts them together."""
+"""Everything an episode needs besides its task: corpus, tools, rules, rewards. Put together here and nowhere else."""
 
 from __future__ import annotations
 

@@ -42,19 +42,17 @@ class RunConfig(_Section):
 
 
 class InitConfig(_Section):
-    """A Qwen3-architecture model made from scratch."""
+    """A small Qwen3-architecture model made from scratch (:class:`venus_rl.model.build.ModelSpec`)."""
 
-    vocab_size: int = Field(
-        2048, ge=300, le=8192, description="entries of the byte-level BPE trained on corpus and protocol"
-    )
-    hidden_size: int = Field(192, ge=16, description="width")
+    vocab_size: int = Field(4096, ge=512, le=8192, description="entries of the BPE trained on corpus and protocol")
+    hidden: int = Field(160, ge=16, description="width")
     layers: int = Field(4, ge=1, description="decoder layers")
-    heads: int = Field(4, ge=1, description="attention heads")
-    kv_heads: int = Field(2, ge=1, description="key/value heads")
-    head_dim: int = Field(64, ge=8, description="width of a head; vLLM knows 32, 64, 96, 128, …")
-    intermediate_size: int = Field(512, ge=16, description="width of the gated MLP")
-    max_positions: int = Field(4096, ge=128, description="longest sequence in tokens")
-    rope_theta: float = Field(10000.0, gt=0, description="base of the rotary position encoding")
+    heads: int = Field(4, ge=1, description="attention heads, each with its own keys and values")
+    head_dim: Literal[32, 64, 96, 128] = Field(64, description="width of a head")
+    feed_forward: int = Field(320, ge=16, description="width of the gated MLP")
+    rope_theta: float = Field(1_000_000.0, gt=0, description="base of the rotary position encoding")
+    positions: int = Field(131_072, ge=128, description="longest sequence in tokens")
+    copying: bool = Field(True, description="start with a copying circuit in the first layers; false: all random")
 
 
 class ModelConfig(_Section):
@@ -108,7 +106,9 @@ class SFTConfig(_Section):
     weight_decay: float = Field(0.01, ge=0, description="AdamW weight decay")
     batch_size: int = Field(32, ge=1, description="conversations per optimiser step, over all processes")
     micro_batch_tokens: int = Field(
-        8192, ge=128, description="tokens per forward pass and process; longer conversations go alone"
+        2048,
+        ge=128,
+        description="tokens per forward pass and process; packed in one row, so attention costs their square",
     )
     max_tokens: int | None = Field(
         None, ge=16, description="longer conversations are dropped and counted, never cut; null: the model's window"
@@ -139,14 +139,13 @@ class RLConfig(_Section):
     assignment: Literal["visit_segment", "visit_copied", "every_turn"] = Field(
         "visit_segment", description="which turns carry the gain (method 4.3, 4.10)"
     )
-    probe_prefix: str = Field(
-        "Done.</think>\n<answer>",
-        description="pseudo answer before the answer that is scored for information gain; follows <think>",
+    probe_prefix: str | None = Field(
+        None, description="text before the answer that is scored for information gain; null: the method's (4.1)"
     )
-    probe_suffix: str = Field("</answer>", description="pseudo answer after it")
+    probe_suffix: str = Field("</answer>", description="text after that answer, with rl.probe_prefix")
     gamma: float = Field(0.95, ge=0, le=1, description="discount over reward events")
     hops: list[int] | None = Field(None, description="only train tasks with these hop counts, null for all")
-    micro_batch_tokens: int = Field(16384, ge=128, description="tokens per forward pass and process")
+    micro_batch_tokens: int = Field(2048, ge=128, description="tokens per forward pass and process; as in sft")
     save_every: int = Field(10, ge=1, description="steps between checkpoints; the last step is always saved")
     keep: int = Field(2, ge=1, description="checkpoints kept")
     max_excluded: float = Field(
@@ -195,16 +194,14 @@ class Config(_Section):
     """A whole run of ``python -m venus_rl.train``."""
 
     stage: Stage = Field("all", description="stage to run: data, sft, rl, eval or all")
-    run: RunConfig = Field(default_factory=RunConfig, description="run folder, seed, processes")
-    model: ModelConfig = Field(default_factory=ModelConfig, description="policy to start from")
-    env: TrainEnvConfig = Field(
-        default_factory=TrainEnvConfig, description="environment: corpus, tasks, tools, budgets"
-    )
-    data: DataConfig = Field(default_factory=DataConfig, description="SFT conversations")
-    sft: SFTConfig = Field(default_factory=SFTConfig, description="supervised fine-tuning")
-    rl: RLConfig = Field(default_factory=RLConfig, description="reinforcement learning")
-    rollout: RolloutConfig = Field(default_factory=RolloutConfig, description="generation")
-    eval: EvalConfig = Field(default_factory=EvalConfig, description="evaluation")
+    run: RunConfig = Field(RunConfig(), description="run folder, seed, processes")
+    model: ModelConfig = Field(ModelConfig(), description="policy to start from")
+    env: TrainEnvConfig = Field(TrainEnvConfig(), description="environment: corpus, tasks, tools, budgets")
+    data: DataConfig = Field(DataConfig(), description="SFT conversations")
+    sft: SFTConfig = Field(SFTConfig(), description="supervised fine-tuning")
+    rl: RLConfig = Field(RLConfig(), description="reinforcement learning")
+    rollout: RolloutConfig = Field(RolloutConfig(), description="generation")
+    eval: EvalConfig = Field(EvalConfig(), description="evaluation")
 
 
 def load_config(path: Path | None, overrides: list[str]) -> Config:
@@ -264,7 +261,8 @@ def _walk(model: type[BaseModel], prefix: str) -> typing.Iterator[tuple[str, str
             yield from _walk(nested, f"{prefix}{name}.")
         else:
             default = info.get_default(call_default_factory=True)
-            yield f"{prefix}{name}", "null" if default is None else str(default), description
+            shown = "null" if default is None else str(default).replace("\n", "\\n")
+            yield f"{prefix}{name}", shown, description
 
 
 def _attribute_docs(model: type[BaseModel]) -> dict[str, str]:

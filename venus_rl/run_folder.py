@@ -17,22 +17,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
 
+from venus_env.evaluation.card import write_text_atomic
 from venus_rl.config import Config, ConfigError
 
 MARKER = "finished.json"
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Write ``text`` so that a reader sees the old file or the new one, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
 
 
 def fingerprint(*parts: Any) -> str:
@@ -67,8 +59,8 @@ class RunFolder:
         from omegaconf import OmegaConf
 
         values = self.config.model_dump(mode="json")
-        write_atomic(self.root / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(values)))
-        write_atomic(self.root / "config.json", json.dumps(values, indent=1))
+        write_text_atomic(self.root / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(values)))
+        write_text_atomic(self.root / "config.json", json.dumps(values, indent=1))
 
     def finished(self, name: str, key: str) -> dict[str, Any] | None:
         """Return what :meth:`finish` stored for stage ``name``, or None when it is still to be done.
@@ -96,7 +88,7 @@ class RunFolder:
     def begin(self, name: str, key: str) -> Path:
         """Mark stage ``name`` as begun and return its folder."""
         path = self.stage(name)
-        write_atomic(path / "begun.json", json.dumps({"fingerprint": key}))
+        write_text_atomic(path / "begun.json", json.dumps({"fingerprint": key}))
         return path
 
     def finish(self, name: str, key: str, seconds: float, **facts: Any) -> dict[str, Any]:
@@ -107,5 +99,5 @@ class RunFolder:
             "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             **facts,
         }
-        write_atomic(self.root / name / MARKER, json.dumps(stored, indent=1))
+        write_text_atomic(self.root / name / MARKER, json.dumps(stored, indent=1))
         return stored

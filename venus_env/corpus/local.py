@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from venus_env.corpus.build import COUNTS
 from venus_env.corpus.dense import DenseIndex, encoder_name
-from venus_env.corpus.document import Hit, Page
+from venus_env.corpus.document import Hit, Page, Passage
 from venus_env.corpus.errors import CorpusDamaged
 from venus_env.corpus.hybrid import fuse
 from venus_env.corpus.lexical import LexicalIndex
@@ -102,6 +102,10 @@ class LocalCorpus:
             )
             for query, vector in zip(queries, vectors, strict=True)
         ]
+
+    def passages(self) -> Iterator[Passage]:
+        """All passages, in file order."""
+        return self._store.passages()
 
     async def page(self, url: str) -> Page | None:
         """Return the page at ``url``, or None when the corpus has no such page."""

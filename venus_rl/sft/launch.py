@@ -1,4 +1,4 @@
-"""The SFT stage as ``torchrun`` processes: ``python -m torch.distributed.run … -m venus_rl.sft.launch --config FILE …``.
+"""The SFT stage as torchrun processes: ``python -m torch.distributed.run … -m venus_rl.sft.launch --config FILE …``.
 
 ``python -m venus_rl.train stage=sft`` starts it. verl's ``SFTTrainer`` does the work; only the process group is made
 here, because verl 0.9.1 builds the backend string ``"cpu:gloo,cpu:gloo"`` on a CPU platform

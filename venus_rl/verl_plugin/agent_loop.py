@@ -20,6 +20,7 @@ import ray
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 from verl.utils.profiler import simple_timer
 
+from venus_env.beliefs.pseudo_answer import PseudoAnswer
 from venus_env.protocol.turns import INFRASTRUCTURE_ENDS
 from venus_env.rewards.compose import outcome_reward
 from venus_env.rewards.information_gain import turn_gains
@@ -29,7 +30,7 @@ from venus_env.setting import Setting
 from venus_env.tasks.task import Task
 from venus_env.tokens import Conversation, Renderer
 from venus_rl.config import Config
-from venus_rl.igpo.probes import Probe, ProbeRequest, answer_span
+from venus_rl.igpo.probes import Probe, ProbeRequest
 from venus_rl.igpo.turn_rewards import TurnRewardConfig, build_turn_rewards
 from venus_rl.verl_plugin.rollout import server_name
 
@@ -158,10 +159,13 @@ class ResearchAgentLoop(AgentLoopBase):
         return scores
 
     def _probes(self, task: Task) -> list[Probe]:
-        """Pseudo answers, one per accepted answer; a ``<think>`` that the template has not opened is opened here."""
+        """Pseudo answers, one per accepted answer."""
         rl = self.venus.rl
-        prefix = rl.probe_prefix if self.renderer.layout.opened else "<think>" + rl.probe_prefix
-        return [answer_span(self.tokenizer, prefix, answer, rl.probe_suffix) for answer in task.answers]
+        wrapper = PseudoAnswer.after(self.renderer.layout.opened)
+        if rl.probe_prefix is not None:
+            wrapper = PseudoAnswer(rl.probe_prefix, rl.probe_suffix)
+        found = (wrapper.tokens(self.tokenizer, answer) for answer in task.answers)
+        return [Probe(tuple(ids), start) for ids, start in found]
 
     def _count_tokens(self, text: str) -> int:
         return len(self.tokenizer.encode(text, add_special_tokens=False))

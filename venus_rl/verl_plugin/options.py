@@ -15,7 +15,7 @@ AGENT_LOOP_CLASS = "venus_rl.verl_plugin.agent_loop.ResearchAgentLoop"
 
 
 def sft_options(
-    config: Config, *, model: Path, train_file: Path, checkpoints: Path, steps: int, batch: int
+    config: Config, *, model: Path, train_file: Path, checkpoints: Path, steps: int, batch: int, longest: int
 ) -> dict[str, Any]:
     """Return verl ``sft_trainer_engine`` keys.
 
@@ -27,6 +27,7 @@ def sft_options(
         steps: Optimiser steps of the whole stage; the dataset repeats itself to cover them in one verl epoch, because
             verl 0.9.1 resumes from a checkpoint on an epoch boundary into an empty epoch.
         batch: Conversations per optimiser step.
+        longest: Tokens of the longest conversation.
     """
     dataset = Path(__file__).resolve().parents[1] / "sft" / "dataset.py"
     return {
@@ -35,8 +36,8 @@ def sft_options(
         "data.train_batch_size": batch,
         "data.micro_batch_size_per_gpu": max(1, batch // config.run.processes),
         "data.use_dynamic_bsz": True,
-        "data.max_token_len_per_gpu": max(config.sft.micro_batch_tokens, config.sft.max_tokens),
-        "data.max_length": config.sft.max_tokens,
+        "data.max_token_len_per_gpu": max(config.sft.micro_batch_tokens, longest),
+        "data.max_length": longest,
         "data.num_workers": 0,
         "data.custom_cls.path": str(dataset),
         "data.custom_cls.name": "RenderedConversations",

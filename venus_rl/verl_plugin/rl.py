@@ -1,4 +1,4 @@
-"""The RL stage as one process: ``python -m venus_rl.verl_plugin.rl --config RUN/rl/config.json --model DIR --out RUN/rl``.
+"""The RL stage as one process: ``python -m venus_rl.verl_plugin.rl --config FILE --model DIR --out RUN/rl``.
 
 ``python -m venus_rl.train stage=rl`` starts it; running it by hand is only useful for debugging. It prepares verl's
 files, starts Ray and runs verl's own entry ``run_ppo`` with the trainer of :mod:`venus_rl.verl_plugin.trainer`.

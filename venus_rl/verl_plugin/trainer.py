@@ -18,10 +18,10 @@ import torch
 import transfer_queue as tq
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
+from venus_env.evaluation.card import write_text_atomic
 from venus_env.protocol.trajectory import Trajectory
 from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages, scatter_to_tokens
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
-from venus_rl.run_folder import write_atomic
 from venus_rl.verl_plugin.advantage import offer
 from venus_rl.verl_plugin.episode_metrics import episode_metrics
 from venus_rl.verl_plugin.workers import CpuActorRolloutRefWorker
@@ -85,8 +85,9 @@ class VenusTrainer(PPOTrainerSync):
         metrics["episode/lost"] = len(lost)
         if excluded > self._max_excluded * (len(rewards) + len(lost)):
             raise TooManyExcluded(
-                f"step {self.global_steps}: {excluded} of {len(rewards) + len(lost)} rollouts were lost to infrastructure "
-                f"(rl.max_excluded={self._max_excluded}); see {self._out / 'trajectories'} for their endings"
+                f"step {self.global_steps}: {excluded} of {len(rewards) + len(lost)} rollouts were lost to "
+                f"infrastructure (rl.max_excluded={self._max_excluded}); their endings are in "
+                f"{self._out / 'trajectories'}"
             )
         with offer(values):
             return super()._compute_advantage(batch, metrics)
@@ -98,13 +99,13 @@ class VenusTrainer(PPOTrainerSync):
         append_metrics(self._out / "metrics.jsonl", global_steps, metrics)
 
     def _lost(self, groups: list[str]) -> list[str]:
-        """Group of each rollout that is missing because its agent loop raised (verl drops it and keeps the siblings)."""
+        """Group of each rollout that is missing: its agent loop raised, and verl kept only the siblings."""
         expected = self.config.actor_rollout_ref.rollout.n
         return [group for group, count in Counter(groups).items() for _ in range(expected - count)]
 
     def _write_trajectories(self, trajectories: list[Trajectory]) -> None:
         path = self._out / "trajectories" / f"step-{self.global_steps:05d}.jsonl"
-        write_atomic(path, "".join(t.model_dump_json(by_alias=True) + "\n" for t in trajectories))
+        write_text_atomic(path, "".join(t.model_dump_json(by_alias=True) + "\n" for t in trajectories))
 
 
 def append_metrics(path: Path, step: int, metrics: dict[str, Any]) -> None:
@@ -125,7 +126,7 @@ def append_metrics(path: Path, step: int, metrics: dict[str, Any]) -> None:
             value = value.item()
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             row[key] = value
-    write_atomic(path, "\n".join([*kept, json.dumps(row)]) + "\n")
+    write_text_atomic(path, "\n".join([*kept, json.dumps(row)]) + "\n")
 
 
 def turn_rewards_from(record: dict[str, Any]) -> TurnRewards:

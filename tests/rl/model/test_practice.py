@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from venus_env.policies.scripted import OraclePolicy  # noqa: E402
-from venus_env.setting import EnvConfig, Setting  # noqa: E402
-from venus_env.tasks.loaders import load_tasks  # noqa: E402
-from venus_env.tasks.world import random_world  # noqa: E402
-from venus_env.tokens import Renderer  # noqa: E402
-from venus_rl.model.practice import (  # noqa: E402
+from venus_env.policies.scripted import OraclePolicy
+from venus_env.setting import EnvConfig, Setting
+from venus_env.tasks.loaders import load_tasks
+from venus_env.tasks.world import random_world
+from venus_env.tokens import Renderer
+from venus_rl.model.practice import (
     SNIPPET_WORDS,
     TOP_K,
     VISIT_TOKENS,
@@ -27,10 +27,12 @@ from venus_rl.model.practice import (  # noqa: E402
     correct,
     vary,
 )
-from venus_rl.model.pretrain import held_out_words  # noqa: E402
-from venus_rl.model.tokenizer import train_tokenizer  # noqa: E402
+from venus_rl.model.pretrain import held_out_words
+from venus_rl.model.tokenizer import train_tokenizer
 
-PIECES = ["Por", "Ale", "Lis", "to", "gre", "bon", " the", "12"]
+STARTS = ["Por", "Ale", "Lis", "Kra", "Zu", "Men", "Ba", "Ty", "Sol", "Wen"]
+ENDS = ["to", "gre", "bon", "ra", "mil", "du", "ske", "nor", "pa", "lin"]
+PIECES = [*STARTS, *ENDS, " the", "12"]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def test_samples_are_seeded_and_learn_assistant_tokens_only(practice):
 
 
 def test_variation_keeps_the_protocol_and_the_answer():
-    arena = Arena.draw(random.Random(0), Names(PIECES), 80)
+    arena = Arena.over(random_world(random.Random(0), 80))
     rng = random.Random(2)
     for number in range(30):
         task = arena.task(rng, 1 + number % 3)

@@ -12,11 +12,10 @@ pytest.importorskip("transformers")
 
 from venus_env.tasks.world import make_task, passages, random_world  # noqa: E402
 from venus_rl.model.build import ModelSpec, load_policy  # noqa: E402
-from venus_rl.model.practice import Names  # noqa: E402
 from venus_rl.model.pretrain import Recipe, Run, loss_of, measure  # noqa: E402
 
 SPEC = ModelSpec(hidden=136, layers=2, heads=2, head_dim=64, feed_forward=32)
-RECIPE = Recipe(tokens=6000, vocabulary=700, batch_tokens=1500, drill_phase=0.5, samples_per_world=8, warm_up=2)
+RECIPE = Recipe(tokens=2500, vocabulary=700, batch_tokens=1500, drill_phase=0.5, samples_per_world=6, warm_up=2)
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +65,6 @@ def test_a_stopped_run_goes_on_to_the_same_weights(material, tmp_path):
 
 def test_measure_plays_real_episodes(material, tmp_path):
     run = Run(tmp_path, RECIPE, *material, SPEC)
-    rates = measure(run.model, run.renderer, Names(["Por", "to"]), episodes=1)
+    rates = measure(run.model, run.renderer, run.names, episodes=1)
     assert set(rates) == {"1 hops", "2 hops", "3 hops"}
     assert all(not math.isnan(rate) and 0 <= rate <= 1 for rate in rates.values())

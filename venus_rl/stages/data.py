@@ -1,0 +1,76 @@
+"""Stage ``data``: conversations for SFT, from oracle episodes and from trajectory files, rendered to tokens."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from venus_env.setting import Setting
+from venus_rl.config import Config, ConfigError
+from venus_rl.data.build import SFT_FILE, build_sft
+from venus_rl.data.generate import TRAJECTORIES_FILE, record_oracle
+from venus_rl.run_folder import RunFolder
+from venus_rl.stages.prepare import model_window, select_tasks
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_ORACLE = 4000
+
+
+@dataclass(frozen=True)
+class TrainData:
+    """Rendered conversations.
+
+    Attributes:
+        file: Parquet with ``input_ids`` and ``loss_mask``.
+        rows: Number of conversations.
+        longest: Tokens of the longest one.
+        fingerprint: Changes with anything that the conversations depend on.
+    """
+
+    file: Path
+    rows: int
+    longest: int
+    fingerprint: str
+
+
+def run(folder: RunFolder, setting: Setting, model: Path) -> TrainData:
+    """Record, read and render; work that an earlier run with the same inputs did is reused.
+
+    Raises:
+        ConfigError: Nothing to learn from; names ``sft.data`` or ``data.oracle``.
+    """
+    from transformers import AutoTokenizer
+
+    config = folder.config
+    out = folder.stage("data")
+    sources: list[str | Path] = []
+    episodes = oracle_episodes(config)
+    try:
+        if episodes:
+            tasks = select_tasks(setting, "train", config.data.hops)
+            recorded = record_oracle(
+                setting, tasks, out, episodes=episodes, recover=config.data.recover, seed=config.run.seed
+            )
+            logger.info("oracle: kept %(kept)s of %(episodes)s episodes, dropped %(dropped)s", recorded.report)
+            sources.append(recorded.path / TRAJECTORIES_FILE)
+        if config.sft.data:
+            sources.append(config.sft.data)
+        limit = config.sft.max_tokens or model_window(model)
+        built = build_sft(sources, AutoTokenizer.from_pretrained(model), out, max_tokens=limit)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"sft.data={config.sft.data}, data.oracle={episodes}: {error}") from error
+    report = built.report
+    logger.info(
+        "sft: %s of %s conversations, %s tokens (longest %d), dropped %s",
+        *(report["kept"], report["rows"], report["total_tokens"], report["tokens"]["max"], report["dropped"] or "none"),
+    )
+    return TrainData(built.path / SFT_FILE, int(report["kept"]), int(report["tokens"]["max"]), built.path.name)
+
+
+def oracle_episodes(config: Config) -> int:
+    """Number of oracle episodes to record: ``data.oracle``, or the default where no ``sft.data`` is given."""
+    if config.data.oracle is not None:
+        return config.data.oracle
+    return 0 if config.sft.data else DEFAULT_ORACLE

@@ -1,0 +1,63 @@
+"""Stage ``rl``: IGPO or GRPO through verl's V1 trainer, in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from venus_env.setting import Setting
+from venus_rl.process import run_stage, stage_environment
+from venus_rl.run_folder import RunFolder, fingerprint
+from venus_rl.stages.prepare import model_key, select_tasks, threads_per_process
+from venus_rl.stages.sft import publish
+from venus_rl.verl_plugin.rl import write_prompts
+
+
+def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
+    """Train ``model`` and return the folder of the trained policy.
+
+    Args:
+        folder: The run.
+        setting: The environment.
+        model: Hugging Face folder to start from.
+    """
+    config = folder.config
+    # More steps continue a finished run; everything else makes another one.
+    settings = config.rl.model_dump(exclude={"steps", "save_every", "keep"})
+    key = fingerprint(
+        settings,
+        config.env.model_dump(mode="json"),
+        config.rollout.model_dump(),
+        model_key(model),
+        config.run.seed,
+        config.run.processes,
+    )
+    target = folder.stage("rl") / "model"
+    finished = folder.finished("rl", key)
+    if finished and int(finished["steps"]) >= config.rl.steps:
+        return target
+    out = folder.begin("rl", key)
+    started = time.monotonic()
+    tasks = select_tasks(setting, "train", config.rl.hops)
+    write_prompts(tasks, out / "prompts.parquet")
+    command = [
+        *(sys.executable, "-m", "venus_rl.verl_plugin.rl", "--config", str(folder.root / "config.json")),
+        *("--model", str(model), "--out", str(out)),
+    ]
+    show = {"episode/score": "score", "episode/turns": "turns", "actor/entropy": "entropy"}
+    environment = stage_environment(threads_per_process(config)) | {
+        "TENSORBOARD_DIR": str((out / "tensorboard").resolve())
+    }
+    run_stage(
+        command,
+        log=out / "log.txt",
+        environment=environment,
+        metrics=out / "metrics.jsonl",
+        total=config.rl.steps,
+        label=config.rl.algorithm,
+        show=show,
+    )
+    publish(out / "checkpoints" / f"global_step_{config.rl.steps}" / "actor" / "huggingface", target)
+    folder.finish("rl", key, time.monotonic() - started, steps=config.rl.steps)
+    return target

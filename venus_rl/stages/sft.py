@@ -1,0 +1,94 @@
+"""Stage ``sft``: verl's SFT trainer on the rendered conversations, in a torchrun process of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from venus_env.evaluation.card import write_text_atomic
+from venus_rl.config import ConfigError
+from venus_rl.process import run_stage, stage_environment
+from venus_rl.run_folder import RunFolder, fingerprint
+from venus_rl.stages.data import TrainData
+from venus_rl.stages.prepare import model_key, threads_per_process
+
+
+def run(folder: RunFolder, model: Path, data: TrainData) -> Path:
+    """Fine-tune ``model`` and return the folder of the tuned policy.
+
+    Args:
+        folder: The run.
+        model: Hugging Face folder to start from.
+        data: What the data stage made.
+    """
+    config = folder.config
+    batch = min(config.sft.batch_size, data.rows // config.run.processes * config.run.processes)
+    if batch < 1:
+        raise ConfigError(f"{data.rows} conversations are too few for run.processes={config.run.processes}")
+    steps = config.sft.steps or config.sft.epochs * data.rows // batch
+    settings = config.sft.model_dump(exclude={"save_every", "keep"})
+    key = fingerprint(settings, data.fingerprint, model_key(model), config.run.seed, config.run.processes)
+    target = folder.stage("sft") / "model"
+    if folder.finished("sft", key):
+        return target
+    out = folder.begin("sft", key)
+    started = time.monotonic()
+    raw = out / "verl-metrics.jsonl"
+    _collect(raw, out / "metrics.jsonl")  # what an interrupted attempt left
+    environment = stage_environment(threads_per_process(config)) | {"VERL_FILE_LOGGER_PATH": str(raw.resolve())}
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={config.run.processes}"),
+        *("-m", "venus_rl.sft.launch", "--config", str(folder.root / "config.json"), "--model", str(model)),
+        *(
+            "--train-file",
+            str(data.file),
+            "--steps",
+            str(steps),
+            "--batch",
+            str(batch),
+            "--longest",
+            str(data.longest),
+            "--out",
+            str(out),
+        ),
+    ]
+    show = {"train/loss": "loss", "train/lr": "lr"}
+    run_stage(command, log=out / "log.txt", environment=environment, metrics=raw, total=steps, label="sft", show=show)
+    _collect(raw, out / "metrics.jsonl")
+    publish(out / "checkpoints" / f"global_step_{steps}" / "huggingface", target)
+    folder.finish("sft", key, time.monotonic() - started, steps=steps, batch=batch)
+    return target
+
+
+def publish(checkpoint: Path, target: Path) -> None:
+    """Copy a checkpoint's Hugging Face folder to ``target``, replacing it as a whole."""
+    if not (checkpoint / "model.safetensors").exists():
+        raise FileNotFoundError(f"verl left no Hugging Face weights in {checkpoint}")
+    temporary = target.with_name(target.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    shutil.copytree(checkpoint, temporary)
+    shutil.rmtree(target, ignore_errors=True)
+    temporary.rename(target)
+
+
+def _collect(raw: Path, metrics: Path) -> None:
+    """Merge verl's metrics file, which it overwrites on every start, into the stage's own, by step."""
+    rows: dict[int, dict[str, Any]] = {}
+    for path in (metrics, raw):
+        if not path.exists():
+            continue
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # the last line of a killed process
+            rows[int(row["step"])] = {
+                "step": row["step"],
+                **row.get("data", {k: v for k, v in row.items() if k != "step"}),
+            }
+    write_text_atomic(metrics, "".join(json.dumps(rows[step]) + "\n" for step in sorted(rows)))
+    raw.unlink(missing_ok=True)
