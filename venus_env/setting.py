@@ -111,13 +111,15 @@ class Setting:
 
 def split_tasks(tasks: list[Task], split: str, source: str | Path) -> list[Task]:
     """Select the tasks of one split; see :meth:`Setting.tasks`."""
-    if any(task.split for task in tasks):
-        selected = [task for task in tasks if task.split == split]
-    else:
-        selected = [task for task in tasks if _hashed_split(task) == split]
+    named = any(task.split for task in tasks)
+    splits = [task.split if named else _hashed_split(task) for task in tasks]
+    selected = [task for task, own in zip(tasks, splits, strict=True) if own == split]
     if not selected:
-        known = sorted({task.split for task in tasks if task.split}) or ["train", "test"]
-        raise ValueError(f"{source} has no task of split {split!r}; it has {', '.join(known)}")
+        known = ", ".join(sorted({own for own in splits if own}))
+        how = (
+            "" if named else f" (its {len(tasks)} tasks name no split: a hash of the id makes one in four a test task)"
+        )
+        raise ValueError(f"{source} has no task of split {split!r}; it has {known}{how}")
     return selected
 
 

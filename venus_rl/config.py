@@ -113,7 +113,7 @@ class SFTConfig(_Section):
     max_tokens: int | None = Field(
         None, ge=16, description="longer conversations are dropped and counted, never cut; null: the model's window"
     )
-    save_every: int = Field(200, ge=1, description="steps between checkpoints")
+    save_every: int = Field(25, ge=1, description="steps between checkpoints")
     keep: int = Field(2, ge=1, description="checkpoints kept")
 
 
@@ -229,8 +229,9 @@ def load_config(path: Path | None, overrides: list[str]) -> Config:
                 raise ConfigError(f"argument {override!r} is not key=value, e.g. rl.steps=20 (see --help)")
         merged = OmegaConf.merge(merged, OmegaConf.from_dotlist(overrides))  # type: ignore[assignment]
         values = OmegaConf.to_container(merged, resolve=True)
-    except (OmegaConfBaseException, YAMLError) as error:
-        raise ConfigError(f"cannot read the configuration: {error}") from error
+    except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError) as error:
+        place = f"--config {path}" if path is not None else "arguments"
+        raise ConfigError(f"{place}: cannot read the configuration: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"--config {path}: expected a mapping of groups, got {type(values).__name__}")
     known = [key for key, _, _ in describe_keys()]

@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +65,9 @@ def run_stage(
 
     Raises:
         StageFailed: The process failed.
-        KeyboardInterrupt: Passed on after the process group has ended.
+        KeyboardInterrupt: Passed on after the process group has ended; SIGTERM counts as one.
     """
-    with log.open("ab") as output, tqdm(total=total, desc=label, unit="step", file=sys.stderr) as bar:
+    with log.open("ab") as output, _terminable(), tqdm(total=total, desc=label, unit="step", file=sys.stderr) as bar:
         process = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, env=dict(environment), start_new_session=True
         )
@@ -82,6 +84,23 @@ def run_stage(
         raise StageFailed(
             f"{label} failed (exit status {process.returncode}); the end of {log}:\n  " + "\n  ".join(tail)
         )
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM (a job scheduler's, a container's) end the stage as Ctrl-C does, instead of orphaning it."""
+
+    def interrupt(_number: int, _frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # only there Python allows handlers
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _follow(metrics: Path, bar: Any, show: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@
 
     RUN/config.yaml            the resolved configuration
     RUN/model/                 the policy that training started from
-    RUN/data/                  conversations.jsonl, train.parquet, stats.json
+    RUN/data/                  oracle-*/trajectories.jsonl, sft-*/sft.parquet, each with its report.json
     RUN/sft/  RUN/rl/          checkpoints/, model/, metrics.jsonl, log.txt (rl also trajectories/)
     RUN/eval/                  one card and one trajectory file per evaluated checkpoint
     RUN/result.json  RUN/curve.png

@@ -58,15 +58,6 @@ def run(config: Config) -> dict[str, Any]:
     from venus_rl.run_folder import RunFolder
     from venus_rl.stages import data, evaluate, prepare, report, rl, sft
 
-    started = time.monotonic()
-    prepare.check_sizes(config)
-    folder = RunFolder(config)
-    setting = prepare.open_setting(config)
-    prepare.select_tasks(setting, "train", config.rl.hops)
-    questions = evaluate.questions(config, setting)
-    folder.save_config()
-    model = prepare.initial_model(folder, setting)
-
     def wants(stage: str) -> bool:
         return config.stage in (stage, "all")
 
@@ -74,19 +65,38 @@ def run(config: Config) -> dict[str, Any]:
         if wants("eval") and name in config.eval.stages:
             evaluate.run(folder, setting, name, policy, prepare.model_key(policy), questions)
 
+    started = time.monotonic()
+    # All that can be refused is refused before the run folder is touched …
+    prepare.check_sizes(config)
+    prepare.check_model(config)
+    data.check_sources(config)
+    tuned = config.run.dir / "sft" / "model"
+    if config.stage == "rl" and config.sft.enabled and not tuned.is_dir():
+        raise ConfigError("stage=rl starts from the tuned policy: run stage=sft first, or set sft.enabled=false")
+    setting = prepare.open_setting(config)
+    prepare.check_tasks(config, setting)
+    questions = evaluate.questions(config, setting)
+
+    # … and what the folder holds with other settings, before anything in it is replaced.
+    folder = RunFolder(config)
+    model = prepare.initial_model(folder, setting)
+    rows = None
+    if config.sft.enabled and config.stage in ("data", "sft", "all"):
+        rows = data.run(folder, setting, model)
+        if wants("sft"):
+            sft.check(folder, model, rows)
+    if config.rl.steps and wants("rl") and (tuned.is_dir() or not config.sft.enabled):
+        rl.check(folder, tuned if config.sft.enabled else model)
+    folder.save_config()
+
     policy = model
     measure("initial", policy)
     if config.sft.enabled:
-        if config.stage in ("data", "sft", "all"):
-            rows = data.run(folder, setting, model)
-        if wants("sft"):
+        if rows is not None and wants("sft"):
             sft.run(folder, model, rows)
-        tuned = folder.root / "sft" / "model"
         if tuned.is_dir():
             policy = tuned
             measure("sft", policy)
-        elif config.stage == "rl":
-            raise ConfigError("stage=rl starts from the tuned policy: run stage=sft first, or set sft.enabled=false")
     if config.rl.steps:
         if wants("rl"):
             rl.run(folder, setting, policy)

@@ -20,6 +20,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from venus_env.beliefs.pseudo_answer import PseudoAnswer
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:
@@ -37,29 +39,11 @@ class Probe:
         if not 0 <= self.start < len(self.ids):
             raise ValueError(f"a probe needs at least one answer token: start {self.start}, {len(self.ids)} tokens")
 
-
-def answer_span(tokenizer: Any, prefix: str, answer: str, suffix: str = "") -> Probe:
-    """Tokenise a pseudo answer and find the answer's tokens by character offsets.
-
-    The three parts are tokenised as one text, as the policy would write it. Tokens glued to the answer from either side
-    (a newline and the first letter in one token) count as answer tokens.
-
-    Args:
-        tokenizer: A fast tokenizer (it must know character offsets).
-        prefix: Text before the answer.
-        answer: The answer; must not be blank.
-        suffix: Text after it; it only decides how the answer's end is tokenised.
-
-    Raises:
-        ValueError: The answer is blank.
-    """
-    if not answer.strip():
-        raise ValueError("the answer to probe is blank")
-    encoded = tokenizer(prefix + answer + suffix, add_special_tokens=False, return_offsets_mapping=True)
-    begin, end = len(prefix), len(prefix) + len(answer)
-    offsets = encoded["offset_mapping"]
-    inside = [i for i, (first, past) in enumerate(offsets) if past > begin and first < end]
-    return Probe(tuple(encoded["input_ids"][: inside[-1] + 1]), inside[0])
+    @classmethod
+    def of(cls, wrapper: PseudoAnswer, tokenizer: Any, answer: str) -> Probe:
+        """Tokenise ``answer`` in its wrapper."""
+        ids, start = wrapper.tokens(tokenizer, answer)
+        return cls(tuple(ids), start)
 
 
 @dataclass(frozen=True, slots=True)

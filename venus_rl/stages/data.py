@@ -10,6 +10,7 @@ from venus_env.setting import Setting
 from venus_rl.config import Config, ConfigError
 from venus_rl.data.build import SFT_FILE, build_sft
 from venus_rl.data.generate import TRAJECTORIES_FILE, record_oracle
+from venus_rl.data.normalise import find_files
 from venus_rl.run_folder import RunFolder
 from venus_rl.stages.prepare import model_window, select_tasks
 
@@ -47,9 +48,9 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> TrainData:
     out = folder.stage("data")
     sources: list[str | Path] = []
     episodes = oracle_episodes(config)
+    tasks = select_tasks(setting, "train", config.data.hops, "data.hops") if episodes else []
     try:
         if episodes:
-            tasks = select_tasks(setting, "train", config.data.hops)
             recorded = record_oracle(
                 setting, tasks, out, episodes=episodes, recover=config.data.recover, seed=config.run.seed
             )
@@ -67,6 +68,25 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> TrainData:
         *(report["kept"], report["rows"], report["total_tokens"], report["tokens"]["max"], report["dropped"] or "none"),
     )
     return TrainData(built.path / SFT_FILE, int(report["kept"]), int(report["tokens"]["max"]), built.path.name)
+
+
+def check_sources(config: Config) -> None:
+    """Stop on conversations that are not there.
+
+    Raises:
+        ConfigError: ``sft.data`` matches no file, or there is no source at all.
+    """
+    if not config.sft.enabled or config.stage not in ("data", "sft", "all"):
+        return
+    try:
+        if config.sft.data:
+            find_files([config.sft.data])
+    except OSError as error:
+        raise ConfigError(f"sft.data={error}") from error
+    if not config.sft.data and not oracle_episodes(config):
+        raise ConfigError(
+            "data.oracle=0 and no sft.data leave nothing to learn from: give one of them, or set sft.enabled=false"
+        )
 
 
 def oracle_episodes(config: Config) -> int:

@@ -8,6 +8,7 @@ import logging
 import os
 from pathlib import Path
 
+from venus_env.corpus.errors import CorpusError
 from venus_env.corpus.local import LocalCorpus
 from venus_env.setting import Setting
 from venus_env.tasks.task import Task
@@ -31,19 +32,67 @@ def check_sizes(config: Config) -> None:
         ConfigError: Names the keys and the nearest sizes that work.
     """
     processes = config.run.processes
-    if config.sft.batch_size % processes:
+    if config.sft.enabled and config.sft.batch_size % processes:
         raise ConfigError(
             f"sft.batch_size={config.sft.batch_size} is not a multiple of run.processes={processes}; "
-            f"use {_multiple(config.sft.batch_size, processes)}"
+            f"use sft.batch_size={_multiple(config.sft.batch_size, processes)}"
         )
+    if not config.rl.steps:
+        return
     rollouts = config.rl.prompts * config.rl.group
     if rollouts % processes:
         raise ConfigError(
             f"rl.prompts × rl.group = {config.rl.prompts} × {config.rl.group} = {rollouts} rollouts do not divide "
             f"among run.processes={processes}; use rl.group={_multiple(config.rl.group, processes)}"
         )
-    if config.rl.group < 2 and config.rl.steps:
+    if config.rl.group < 2:
         raise ConfigError("rl.group=1 has no group to compare with; use rl.group=2 or more")
+
+
+def check_model(config: Config) -> None:
+    """Stop on a model that is not there, cannot be made, or cannot read what it is to be trained on.
+
+    Raises:
+        ConfigError: Names ``model.path`` or ``model.init``, or the length that is too much and the model's window.
+    """
+    init = config.model.init
+    if init is None:
+        path = _model_path(config)
+        for pattern, what in (("config.json", "no config.json"), ("*.safetensors", "no *.safetensors weights")):
+            if not any(path.glob(pattern)):
+                raise ConfigError(
+                    f"model.path={config.model.path}: {path} is no Hugging Face folder (it has {what}); "
+                    "give one, or set model.init.hidden=160 to make a small random model"
+                )
+        window = model_window(path)
+        limit = f"the model in {path} reads ({window})"
+    else:
+        from venus_rl.model.build import ModelSpec
+
+        try:
+            ModelSpec(**init.model_dump(exclude={"vocab_size"}))
+        except ValueError as error:
+            raise ConfigError(f"model.init: {error}") from error
+        window, limit = init.positions, f"model.init.positions={init.positions}"
+    wanted = {"env.max_context_tokens": config.env.max_context_tokens, "sft.max_tokens": config.sft.max_tokens}
+    for name, tokens in wanted.items():
+        if tokens is not None and tokens > window:
+            raise ConfigError(f"{name}={tokens} is more tokens than {limit}; set {name}={window} or less")
+
+
+def check_tasks(config: Config, setting: Setting) -> None:
+    """Stop on tasks that are not there, or too few for a step of RL.
+
+    Raises:
+        ConfigError: Names ``env.tasks``, ``data.hops``, ``rl.hops`` or ``rl.prompts``.
+    """
+    select_tasks(setting, "train", config.data.hops, "data.hops")
+    count = len(select_tasks(setting, "train", config.rl.hops, "rl.hops"))
+    if config.rl.steps and config.rl.prompts > count:
+        raise ConfigError(
+            f"rl.prompts={config.rl.prompts} questions per step, but {setting.config.tasks} has {count} to train on "
+            f"(rl.hops={config.rl.hops}); use rl.prompts={count} or less"
+        )
 
 
 def open_setting(config: Config) -> Setting:
@@ -54,12 +103,12 @@ def open_setting(config: Config) -> Setting:
     """
     try:
         return Setting.open(config.env)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, CorpusError) as error:
         raise ConfigError(f"env.corpus={config.env.corpus}: {error}") from error
 
 
-def select_tasks(setting: Setting, split: str, hops: list[int] | None = None) -> list[Task]:
-    """Return the tasks of a split, optionally only those with the given hop counts.
+def select_tasks(setting: Setting, split: str, hops: list[int] | None = None, key: str = "hops") -> list[Task]:
+    """Return the tasks of a split, optionally only those with the given hop counts, which the setting ``key`` names.
 
     Raises:
         ConfigError: Unreadable file, or no such task; names ``env.tasks``.
@@ -67,11 +116,14 @@ def select_tasks(setting: Setting, split: str, hops: list[int] | None = None) ->
     try:
         tasks = setting.tasks(split)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"env.tasks={setting.config.tasks}: {error}") from error
+        asked = f" (eval.split={split})" if split not in ("train", "test") else ""
+        raise ConfigError(f"env.tasks={setting.config.tasks}: {error}{asked}") from error
     chosen = [task for task in tasks if hops is None or task.hops in hops]
     if not chosen:
         known = sorted({task.hops for task in tasks if task.hops is not None})
-        raise ConfigError(f"no {split} task has hops in {hops}; {setting.config.tasks} has {known}")
+        raise ConfigError(
+            f"{key}={hops}: no {split} task has that many hops; {setting.config.tasks} has {known or 'no hop counts'}"
+        )
     return chosen
 
 
@@ -81,23 +133,19 @@ def initial_model(folder: RunFolder, setting: Setting) -> Path:
     A folder (``model.path``) is used where it lies; ``base`` is the one shipped with the package; ``model.init`` is
     made once, with a tokenizer trained on the corpus and the protocol, in ``RUN/model``.
 
-    Raises:
-        ConfigError: No such folder, or a window too short for ``env.max_context_tokens`` or ``sft.max_tokens``.
+    Call :func:`check_model` first.
     """
     config = folder.config
     if config.model.init is None:
-        path = BASE_MODEL if config.model.path == "base" else Path(str(config.model.path))
-        if not (path / "config.json").is_file():
-            raise ConfigError(
-                f"model.path={config.model.path}: {path} is no Hugging Face folder (it has no config.json)"
-            )
-    else:
-        key = fingerprint("init", config.model.init.model_dump(), config.run.seed, setting.corpus.content_hash)
-        path = folder.root / "model"
-        if folder.finished("model", key) is None:
-            _make_model(folder, setting, key)
-    _check_window(config, path)
-    return path
+        return _model_path(config)
+    key = fingerprint("init", config.model.init.model_dump(), config.run.seed, setting.corpus.content_hash)
+    if folder.finished("model", key) is None:
+        _make_model(folder, setting, key)
+    return folder.root / "model"
+
+
+def _model_path(config: Config) -> Path:
+    return BASE_MODEL if config.model.path == "base" else Path(str(config.model.path))
 
 
 def _make_model(folder: RunFolder, setting: Setting, key: str) -> None:
@@ -113,17 +161,22 @@ def _make_model(folder: RunFolder, setting: Setting, key: str) -> None:
     logger.info("training a tokenizer of %d entries on %s", init.vocab_size, folder.config.env.corpus)
     texts = corpus_texts(setting.corpus.passages(), select_tasks(setting, "train"))
     tokenizer = train_tokenizer(texts, init.vocab_size)
-    try:
-        model = init_model(ModelSpec(**init.model_dump(exclude={"vocab_size"})), tokenizer, seed=folder.config.run.seed)
-    except ValueError as error:
-        raise ConfigError(f"model.init: {error}") from error
+    model = init_model(ModelSpec(**init.model_dump(exclude={"vocab_size"})), tokenizer, seed=folder.config.run.seed)
     save_policy(model, tokenizer, path)
     folder.finish("model", key, 0.0, parameters=sum(p.numel() for p in model.parameters()))
 
 
 def model_window(path: Path) -> int:
-    """Longest sequence, in tokens, that the model in ``path`` takes; a very large number where it names no limit."""
-    return int(json.loads((path / "config.json").read_text(encoding="utf-8")).get("max_position_embeddings", 2**31))
+    """Longest sequence, in tokens, that the model in ``path`` takes; a very large number where it names no limit.
+
+    Raises:
+        ConfigError: Its ``config.json`` is damaged.
+    """
+    file = path / "config.json"
+    try:
+        return int(json.loads(file.read_text(encoding="utf-8")).get("max_position_embeddings", 2**31))
+    except ValueError as error:
+        raise ConfigError(f"model.path={path}: {file} is damaged ({error})") from error
 
 
 def model_key(path: Path) -> str:
@@ -133,18 +186,6 @@ def model_key(path: Path) -> str:
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()[:16]
-
-
-def _check_window(config: Config, path: Path) -> None:
-    window = model_window(path)
-    for name, wanted in (
-        ("env.max_context_tokens", config.env.max_context_tokens),
-        ("sft.max_tokens", config.sft.max_tokens),
-    ):
-        if wanted is not None and wanted > window:
-            raise ConfigError(
-                f"{name}={wanted} is longer than the window of {path} ({window} tokens); set {name}={window} or less"
-            )
 
 
 def _multiple(value: int, of: int) -> int:

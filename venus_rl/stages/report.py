@@ -105,12 +105,13 @@ def plot(folder: RunFolder, cards: dict[str, ResultCard]) -> None:
 
 def _next_lines(folder: RunFolder) -> str:
     root, config = folder.root, folder.config
+    policies = [path for name in ("rl", "sft") if (path := root / name / "model").is_dir()]
+    load = f"load it:    AutoModelForCausalLM.from_pretrained({str(policies[0])!r})\n" if policies else ""
     return (
         f"run folder: {root}  (result.json, curve.png, config.yaml, eval/, sft/, rl/)\n"
         f"more RL:    python -m venus_rl.train --config {root / 'config.yaml'} rl.steps={2 * max(config.rl.steps, 1)}\n"
         f"compare:    python -m venus_rl.train --config {root / 'config.yaml'} run.dir={root}-grpo rl.algorithm=grpo\n"
-        f"load it:    AutoModelForCausalLM.from_pretrained({str(root / 'rl' / 'model')!r})\n"
-    )
+    ) + load
 
 
 def _stage_seconds(folder: RunFolder) -> dict[str, float]:

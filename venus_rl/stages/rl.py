@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 from venus_env.setting import Setting
+from venus_rl.config import Config, ConfigError
 from venus_rl.process import run_stage, stage_environment
 from venus_rl.run_folder import RunFolder, fingerprint
 from venus_rl.stages.prepare import model_key, select_tasks, threads_per_process
 from venus_rl.stages.sft import publish
-from venus_rl.verl_plugin.rl import write_prompts
 
 
 def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
@@ -23,20 +23,13 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
         model: Hugging Face folder to start from.
     """
     config = folder.config
-    # More steps continue a finished run; everything else makes another one.
-    settings = config.rl.model_dump(exclude={"steps", "save_every", "keep"})
-    key = fingerprint(
-        settings,
-        config.env.model_dump(mode="json"),
-        config.rollout.model_dump(),
-        model_key(model),
-        config.run.seed,
-        config.run.processes,
-    )
+    key = _key(config, model)
     target = folder.stage("rl") / "model"
     finished = folder.finished("rl", key)
-    if finished and int(finished["steps"]) >= config.rl.steps:
+    if finished and int(finished["steps"]) == config.rl.steps:
         return target
+    from venus_rl.verl_plugin.rl import write_prompts  # imports verl: not before there is something to train
+
     out = folder.begin("rl", key)
     started = time.monotonic()
     tasks = select_tasks(setting, "train", config.rl.hops)
@@ -61,3 +54,30 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
     publish(out / "checkpoints" / f"global_step_{config.rl.steps}" / "actor" / "huggingface", target)
     folder.finish("rl", key, time.monotonic() - started, steps=config.rl.steps)
     return target
+
+
+def check(folder: RunFolder, model: Path) -> None:
+    """Stop where the folder holds this stage with other settings; arguments as of :func:`run`.
+
+    Raises:
+        ConfigError: It does, or it holds more steps than are asked for.
+    """
+    finished = folder.finished("rl", _key(folder.config, model))
+    if finished and int(finished["steps"]) > folder.config.rl.steps:
+        raise ConfigError(
+            f"rl.steps={folder.config.rl.steps}, but {folder.root / 'rl'} has been trained for {finished['steps']}: "
+            f"use rl.steps={finished['steps']} or more, or another run.dir"
+        )
+
+
+def _key(config: Config, model: Path) -> str:
+    """Fingerprint of the stage. More steps continue a finished run; everything else makes another one."""
+    settings = config.rl.model_dump(exclude={"steps", "save_every", "keep"})
+    return fingerprint(
+        settings,
+        config.env.model_dump(mode="json"),
+        config.rollout.model_dump(),
+        model_key(model),
+        config.run.seed,
+        config.run.processes,
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from venus_env.evaluation.card import write_text_atomic
-from venus_rl.config import ConfigError
+from venus_rl.config import Config, ConfigError
 from venus_rl.process import run_stage, stage_environment
 from venus_rl.run_folder import RunFolder, fingerprint
 from venus_rl.stages.data import TrainData
@@ -26,12 +26,7 @@ def run(folder: RunFolder, model: Path, data: TrainData) -> Path:
         data: What the data stage made.
     """
     config = folder.config
-    batch = min(config.sft.batch_size, data.rows // config.run.processes * config.run.processes)
-    if batch < 1:
-        raise ConfigError(f"{data.rows} conversations are too few for run.processes={config.run.processes}")
-    steps = config.sft.steps or config.sft.epochs * data.rows // batch
-    settings = config.sft.model_dump(exclude={"save_every", "keep"})
-    key = fingerprint(settings, data.fingerprint, model_key(model), config.run.seed, config.run.processes)
+    batch, steps, key = _plan(config, model, data)
     target = folder.stage("sft") / "model"
     if folder.finished("sft", key):
         return target
@@ -62,6 +57,29 @@ def run(folder: RunFolder, model: Path, data: TrainData) -> Path:
     publish(out / "checkpoints" / f"global_step_{steps}" / "huggingface", target)
     folder.finish("sft", key, time.monotonic() - started, steps=steps, batch=batch)
     return target
+
+
+def check(folder: RunFolder, model: Path, data: TrainData) -> None:
+    """Stop where the folder holds this stage with other settings; arguments as of :func:`run`.
+
+    Raises:
+        ConfigError: It does, or there are too few conversations.
+    """
+    folder.finished("sft", _plan(folder.config, model, data)[2])
+
+
+def _plan(config: Config, model: Path, data: TrainData) -> tuple[int, int, str]:
+    """Batch size, number of steps and fingerprint of the stage."""
+    batch = min(config.sft.batch_size, data.rows // config.run.processes * config.run.processes)
+    if batch < 1:
+        raise ConfigError(
+            f"{data.rows} conversations are too few for run.processes={config.run.processes}: "
+            "raise data.oracle or give more in sft.data"
+        )
+    steps = config.sft.steps or config.sft.epochs * data.rows // batch
+    settings = config.sft.model_dump(exclude={"save_every", "keep"})
+    key = fingerprint(settings, data.fingerprint, model_key(model), config.run.seed, config.run.processes)
+    return batch, steps, key
 
 
 def publish(checkpoint: Path, target: Path) -> None:

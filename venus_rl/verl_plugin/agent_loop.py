@@ -87,6 +87,10 @@ class ResearchAgentLoop(AgentLoopBase):
             TurnRewardConfig(assignment=self.venus.rl.assignment, format_penalty=self.venus.env.rewards.format_penalty),
             prompt_length=prompt_length,
         )
+        for event in rewards.events:
+            if event.kind == "information_gain":
+                trajectory.turns[event.turn].reward_terms["information_gain"] = event.value
+        trajectory.metrics["return"] = sum(sum(turn.reward_terms.values()) for turn in trajectory.turns)
         mask = conversation.mask[prompt_length:]
         return AgentLoopOutput(
             prompt_ids=conversation.ids[:prompt_length],
@@ -94,7 +98,7 @@ class ResearchAgentLoop(AgentLoopBase):
             response_mask=[0] * len(mask) if excluded else mask,
             response_logprobs=conversation.logprobs[prompt_length:],
             num_turns=len(conversation.turns),
-            reward_score=sum(sum(turn.reward_terms.values()) for turn in trajectory.turns),
+            reward_score=trajectory.metrics["return"],
             metrics=AgentLoopMetrics(**metrics),
             extra_fields={
                 **versions,
@@ -164,8 +168,7 @@ class ResearchAgentLoop(AgentLoopBase):
         wrapper = PseudoAnswer.after(self.renderer.layout.opened)
         if rl.probe_prefix is not None:
             wrapper = PseudoAnswer(rl.probe_prefix, rl.probe_suffix)
-        found = (wrapper.tokens(self.tokenizer, answer) for answer in task.answers)
-        return [Probe(tuple(ids), start) for ids, start in found]
+        return [Probe.of(wrapper, self.tokenizer, answer) for answer in task.answers]
 
     def _count_tokens(self, text: str) -> int:
         return len(self.tokenizer.encode(text, add_special_tokens=False))

@@ -99,9 +99,12 @@ class VenusTrainer(PPOTrainerSync):
         append_metrics(self._out / "metrics.jsonl", global_steps, metrics)
 
     def _lost(self, groups: list[str]) -> list[str]:
-        """Group of each rollout that is missing: its agent loop raised, and verl kept only the siblings."""
+        """Group of each rollout that is missing: its agent loop raised, and verl kept only the siblings, if any."""
         expected = self.config.actor_rollout_ref.rollout.n
-        return [group for group, count in Counter(groups).items() for _ in range(expected - count)]
+        counts = Counter(groups)
+        gone = max(0, self.config.data.train_batch_size - len(counts))  # groups without a single rollout left
+        counts.update({f"gone {number}": 0 for number in range(gone)})
+        return [group for group, count in counts.items() for _ in range(expected - count)]
 
     def _write_trajectories(self, trajectories: list[Trajectory]) -> None:
         path = self._out / "trajectories" / f"step-{self.global_steps:05d}.jsonl"

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from venus_rl.igpo.probes import Probe, ProbeRequest, answer_span, best_scores, build_probes, score_boundaries
+from venus_env.beliefs.pseudo_answer import PseudoAnswer
+from venus_rl.igpo.probes import Probe, ProbeRequest, best_scores, build_probes, score_boundaries
 
 SIZE = {
     "vocab_size": 97,
@@ -106,9 +107,9 @@ def test_the_best_accepted_answer_counts_at_each_boundary() -> None:
 
 
 @pytest.mark.parametrize("answer", ["Elbe", "the North Sea", "12", "Straße 🌊"])
-def test_answer_span_covers_the_answer(thinking_tokenizer: Any, answer: str) -> None:
+def test_a_probe_covers_the_answer(thinking_tokenizer: Any, answer: str) -> None:
     prefix, suffix = "Now I know.\n</think>\n<answer>\n", "\n</answer><|im_end|>"
-    probe = answer_span(thinking_tokenizer, prefix, answer, suffix)
+    probe = Probe.of(PseudoAnswer(prefix, suffix), thinking_tokenizer, answer)
     text = thinking_tokenizer.decode(list(probe.ids[probe.start :]))
     assert answer in text
     assert text.strip() == answer
@@ -117,19 +118,19 @@ def test_answer_span_covers_the_answer(thinking_tokenizer: Any, answer: str) -> 
     assert list(probe.ids) == whole[: len(probe.ids)]
 
 
-def test_answer_span_includes_tokens_glued_to_the_answer() -> None:
+def test_a_probe_includes_tokens_glued_to_the_answer() -> None:
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
     backend = Tokenizer(models.BPE({"x": 0, "a": 1, "b": 2, "y": 3, "xa": 4, "by": 5}, [("x", "a"), ("b", "y")]))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend)
-    assert answer_span(tokenizer, "x", "aab", "y") == Probe((4, 1, 5), 0)
-    assert answer_span(tokenizer, "y", "aab", "") == Probe((3, 1, 1, 2), 1)
+    assert Probe.of(PseudoAnswer("x", "y"), tokenizer, "aab") == Probe((4, 1, 5), 0)
+    assert Probe.of(PseudoAnswer("y", ""), tokenizer, "aab") == Probe((3, 1, 1, 2), 1)
 
 
 def test_bad_requests_are_named(thinking_tokenizer: Any) -> None:
     with pytest.raises(ValueError, match="blank"):
-        answer_span(thinking_tokenizer, "a", "  ")
+        Probe.of(PseudoAnswer("a", ""), thinking_tokenizer, "  ")
     with pytest.raises(ValueError, match="at least one answer token"):
         Probe((1, 2), 2)
     with pytest.raises(ValueError, match="boundary 4 lies outside"):

@@ -7,6 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from transformers import AutoModelForCausalLM  # noqa: E402
+
 from venus_rl.model.build import ModelSpec, init_model, load_policy, save_policy  # noqa: E402
 from venus_rl.model.tokenizer import train_tokenizer  # noqa: E402
 
@@ -50,7 +52,7 @@ def test_saved_policy_loads_with_auto_classes_and_computes_in_single_precision(t
     save_policy(model, tokenizer, tmp_path)
     assert model.dtype == torch.float32
     loaded, its_tokenizer = load_policy(tmp_path)
-    assert loaded.dtype == torch.float32
+    assert loaded.dtype == AutoModelForCausalLM.from_pretrained(tmp_path).dtype == torch.float32
     assert loaded.config.model_type == "qwen3"
     assert loaded.generation_config.eos_token_id == tokenizer.eos_token_id
     ids = its_tokenizer("Porto is a city.", return_tensors="pt")["input_ids"]

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tensordict import NonTensorStack, TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1 import PPOTrainerSync
+
+from venus_env.protocol.trajectory import Trajectory
+from venus_rl.igpo.advantage import AdvantageConfig
+from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
+from venus_rl.verl_plugin import trainer as module
+from venus_rl.verl_plugin.advantage import turn_advantages
+from venus_rl.verl_plugin.trainer import TooManyExcluded, VenusTrainer, append_metrics, turn_rewards_from
+from venus_rl.verl_plugin.workers import CpuActorRolloutRefWorker
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_metrics_grow_by_a_line_and_a_resumed_run_replaces_what_it_repeats(tmp_path: Path) -> None:
+    path = tmp_path / "rl" / "metrics.jsonl"
+    for step in (1, 2, 3):
+        append_metrics(path, step, {"a": step})
+    append_metrics(path, 2, {"a": 20})
+    assert rows(path) == [{"step": 1, "a": 1}, {"step": 2, "a": 20}]
+
+
+def test_metrics_hold_plain_scalars_only(tmp_path: Path) -> None:
+    values = {
+        "float": 0.5,
+        "int": 2,
+        "numpy": np.float32(0.25),
+        "tensor": torch.tensor([3]),
+        "text": "x",
+        "flag": True,
+        "list": [1],
+        "array": np.zeros(2),
+        "many": torch.zeros(2),
+        "none": None,
+    }
+    append_metrics(tmp_path / "m", 1, values)
+    assert rows(tmp_path / "m") == [{"step": 1, "float": 0.5, "int": 2, "numpy": 0.25, "tensor": 3}]
+
+
+def test_turn_rewards_survive_the_way_between_processes() -> None:
+    rewards = TurnRewards((RewardEvent(3, 0.5, "information_gain", 0), RewardEvent(9, 1.0, "outcome", 1)), 1, False)
+    assert turn_rewards_from(json.loads(json.dumps(asdict(rewards)))) == rewards
+
+
+# ---- one step, with what the transfer queue and verl's own advantage step would hold ----
+
+
+def episode(outcome: float, tokens: int, *, excluded: bool = False) -> dict[str, Any]:
+    events = () if excluded else (RewardEvent(tokens - 1, outcome, "outcome", 0),)
+    trajectory = Trajectory.model_validate(
+        {
+            "task": {"id": "t"},
+            "messages": [],
+            "turns": [{"index": 0, "kind": "answer", "format_ok": True, "message_index": 2}],
+            "end": "tool_failure" if excluded else "answered",
+            "score": None if excluded else outcome,
+            "usage": {"tool_calls": 0, "duplicate_calls": 0, "context_tokens": tokens},
+        }
+    )
+    rewards = asdict(TurnRewards(events, 0, excluded))
+    return {"venus": json.dumps({"rewards": rewards, "trajectory": trajectory.record()})}
+
+
+class Step:
+    """A trainer at step 7 and one batch: (group, outcome, tokens, excluded) per rollout; padding rows after them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, out: Path, config: Any, max_excluded: float = 1.0) -> None:
+        self.trainer = object.__new__(VenusTrainer)
+        self.trainer._out, self.trainer._max_excluded = out, max_excluded
+        self.trainer._advantage = AdvantageConfig(relative_std_floor=0.0)
+        self.trainer.config, self.trainer.global_steps = config, 7
+        self.metrics: dict[str, Any] = {}
+        self.monkeypatch = monkeypatch
+
+    def run(self, *rollouts: tuple[str, float, int, bool], padding: int = 0) -> list[list[float]]:
+        extras = [episode(outcome, tokens, excluded=excluded) for _, outcome, tokens, excluded in rollouts]
+        masks = [torch.full((tokens,), int(not excluded)) for _, _, tokens, excluded in rollouts]
+        uids = [group for group, *_ in rollouts]
+        extras += [{}] * padding  # verl pads to divide the batch; such rows carry nothing of ours
+        masks += [torch.zeros(1, dtype=torch.int64)] * padding
+        uids += ["pad"] * padding
+        fields = TensorDict(
+            {
+                "response_mask": torch.nested.as_nested_tensor(masks, layout=torch.jagged),
+                "uid": NonTensorStack(*uids),
+                "extra_fields": NonTensorStack(*extras),
+            },
+            batch_size=[len(masks)],
+        )
+        batch = KVBatchMeta(
+            partition_id="train",
+            keys=[f"k{n}" for n in range(len(masks))],
+            tags=[{"is_padding": n >= len(rollouts)} for n in range(len(masks))],
+        )
+        padded = torch.nested.to_padded_tensor(fields["response_mask"], 0)
+
+        def own_step(_self: Any, _batch: Any, _metrics: Any) -> torch.Tensor:
+            return turn_advantages(torch.zeros(padded.shape), padded)[0]
+
+        self.monkeypatch.setattr(module.tq, "kv_batch_get", lambda **_: fields)
+        self.monkeypatch.setattr(PPOTrainerSync, "_compute_advantage", own_step)
+        values: list[list[float]] = self.trainer._compute_advantage(batch, self.metrics).tolist()
+        return values
+
+
+@pytest.fixture
+def step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rl_config: Callable[..., Any]) -> Callable[..., Step]:
+    def make(prompts: int = 1, group: int = 2, **options: Any) -> Step:
+        return Step(monkeypatch, tmp_path, rl_config(rl={"prompts": prompts, "group": group}), **options)
+
+    return make
+
+
+def test_advantages_of_turns_reach_the_tokens_of_their_rollouts(step: Callable[..., Step], tmp_path: Path) -> None:
+    one = step()
+    values = one.run(("a", 1.0, 3, False), ("a", 0.0, 2, False))
+    # Outcomes 1 and 0: mean 0.5, deviation 0.5, so ±1; the shorter rollout ends in padding.
+    assert values == [pytest.approx([1, 1, 1], abs=1e-4), pytest.approx([-1, -1, 0], abs=1e-4)]
+    assert one.metrics["episode/score"] == 0.5
+    assert (one.metrics["episode/lost"], one.metrics["igpo/excluded_rollouts"]) == (0, 0)
+    kept = rows(tmp_path / "trajectories" / "step-00007.jsonl")
+    assert [Trajectory.model_validate(row).score for row in kept] == [1.0, 0.0]
+
+
+def test_padding_rows_carry_no_advantage_and_no_trajectory(step: Callable[..., Step], tmp_path: Path) -> None:
+    one = step()
+    values = one.run(("a", 1.0, 2, False), ("a", 0.0, 2, False), padding=2)
+    assert values[2:] == [[0, 0], [0, 0]]
+    assert values[0] == pytest.approx([1, 1], abs=1e-4)
+    assert one.metrics["episode/count"] == 2
+    assert len(rows(tmp_path / "trajectories" / "step-00007.jsonl")) == 2
+
+
+def test_an_excluded_rollout_leaves_its_group(step: Callable[..., Step]) -> None:
+    values = step(group=3).run(("a", 1.0, 2, False), ("a", 0.0, 2, False), ("a", 0.0, 2, True))
+    assert values == [pytest.approx([1, 1], abs=1e-4), pytest.approx([-1, -1], abs=1e-4), [0, 0]]
+
+
+def test_a_group_that_lost_all_but_one_contributes_nothing(step: Callable[..., Step]) -> None:
+    one = step(prompts=2)
+    values = one.run(("a", 1.0, 2, False), ("b", 1.0, 2, False), ("b", 0.0, 2, False))
+    assert values[0] == [0, 0]
+    assert values[1] == pytest.approx([1, 1], abs=1e-4)
+    assert (one.metrics["episode/lost"], one.metrics["igpo/depleted_groups"]) == (1, 1)
+
+
+def test_a_group_that_is_gone_as_a_whole_is_counted(step: Callable[..., Step]) -> None:
+    one = step(prompts=3)
+    one.run(("a", 1.0, 2, False), ("a", 0.0, 2, False))
+    assert one.metrics["episode/lost"] == 4
+
+
+@pytest.mark.parametrize(("max_excluded", "stops"), [(0.5, False), (0.4, True)])
+def test_too_many_lost_rollouts_stop_the_run_and_leave_their_records(
+    step: Callable[..., Step], tmp_path: Path, max_excluded: float, stops: bool
+) -> None:
+    one = step(group=4, max_excluded=max_excluded)  # one raised, one was excluded: half of the step
+    rollouts = (("a", 1.0, 2, False), ("a", 0.0, 2, False), ("a", 0.0, 2, True))
+    if stops:
+        with pytest.raises(TooManyExcluded, match=r"step 7: 2 of 4 rollouts were lost .* \(rl\.max_excluded=0\.4\)"):
+            one.run(*rollouts)
+    else:
+        one.run(*rollouts)
+    ends = [row["end"] for row in rows(tmp_path / "trajectories" / "step-00007.jsonl")]
+    assert ends == ["answered", "answered", "tool_failure"]
+
+
+def test_worker_classes_are_ours_and_polling_is_quick(rl_config: Callable[..., Any]) -> None:
+    trainer = object.__new__(VenusTrainer)
+    trainer.config, trainer.trainer_mode = rl_config(rl={"kl": 0.1}), "sync"
+    trainer._init_resource_pool_mgr()
+    (worker,) = trainer.role_worker_mapping.values()
+    assert issubclass(worker.__ray_metadata__.modified_class, CpuActorRolloutRefWorker)
+    assert trainer._build_replay_buffer().poll_interval == 0.1
+
+
+def test_metrics_of_a_step_are_written_after_verls_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def own(_self: Any, _batch: Any, metrics: dict[str, Any], *_arguments: Any, **_options: Any) -> None:
+        metrics["timing_s/step"] = 2.0
+
+    monkeypatch.setattr(PPOTrainerSync, "_compute_metrics", own)
+    trainer = object.__new__(VenusTrainer)
+    trainer._out = tmp_path
+    trainer._compute_metrics(None, {"episode/score": 1.0}, {}, global_steps=4, epoch=0)
+    assert rows(tmp_path / "metrics.jsonl") == [{"step": 4, "episode/score": 1.0, "timing_s/step": 2.0}]
