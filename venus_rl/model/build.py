@@ -49,7 +49,7 @@ class ModelSpec:
     head_dim: int = 64
     feed_forward: int = 320
     rope_theta: float = 1_000_000.0
-    positions: int = 4096
+    positions: int = 131_072
     copying: bool = True
 
     def __post_init__(self) -> None:
@@ -167,7 +167,8 @@ def _look_back(spec: ModelSpec, offset: int) -> tuple[torch.Tensor, torch.Tensor
 def save_policy(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, directory: str | Path) -> None:
     """Write a Hugging Face folder that ``AutoModelForCausalLM`` and ``AutoTokenizer`` load.
 
-    Weights are stored in half precision; compute with them in single precision, as :func:`load_policy` does.
+    Weights are stored in half precision, to be small; ``config.json`` names single precision, so engines that ask it
+    load and compute in that.
     """
     import copy
 
@@ -177,11 +178,14 @@ def save_policy(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, dir
     half.generation_config.eos_token_id = model.config.eos_token_id
     half.generation_config.pad_token_id = model.config.pad_token_id
     half.save_pretrained(directory)
+    config = copy.deepcopy(half.config)
+    config.dtype = torch.float32
+    config.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
 
 
 def load_policy(path: str | Path) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
-    """Load a policy and its tokenizer in single precision.
+    """Load a policy and its tokenizer, in single precision whatever its files hold.
 
     Raises:
         FileNotFoundError: ``path`` is no model folder.

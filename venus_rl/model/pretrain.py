@@ -2,7 +2,7 @@
 
 Exact command (one CPU core)::
 
-    python -m venus_rl.model.pretrain --out DIR --tokens 4000000 --seed 0
+    python -m venus_rl.model.pretrain --out DIR --tokens 1000000 --seed 0
 
 It trains the tokenizer on the embedded corpus's text, makes a model that starts with a copying circuit
 (:mod:`venus_rl.model.build`) and trains it with Muon (matrices) and AdamW (the rest) on drills and oracle episodes in
@@ -68,7 +68,7 @@ class Recipe:
         samples_per_world: Samples drawn from one world before the next is made.
     """
 
-    tokens: int = 4_000_000
+    tokens: int = 1_000_000
     seed: int = 0
     vocabulary: int = 4096
     batch_tokens: int = 4096

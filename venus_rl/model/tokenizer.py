@@ -20,6 +20,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from venus_env.tokens import PROTOCOL_TAGS
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
@@ -28,18 +30,6 @@ IM_START: Final = "<|im_start|>"
 IM_END: Final = "<|im_end|>"
 CONTROL_TOKENS: Final = (END_OF_TEXT, IM_START, IM_END)
 """Special tokens: padding and the two ends of a ChatML message."""
-
-PROTOCOL_TAGS: Final = (
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "</tool_call>",
-    "<tool_response>",
-    "</tool_response>",
-    "<answer>",
-    "</answer>",
-)
-"""Single tokens, but not special: ``decode(skip_special_tokens=True)`` keeps them, as in Qwen3's vocabulary."""
 
 PROTOCOL_LITERALS: Final = (
     '{"name": "search", "arguments": {"query": ["',
@@ -110,7 +100,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 4096) -> PreTrainedT
         pad_token=END_OF_TEXT,
         additional_special_tokens=[IM_START],
         clean_up_tokenization_spaces=False,
-        model_max_length=2048,
+        model_max_length=4096,
     )
     wrapped.chat_template = CHAT_TEMPLATE
     return wrapped
