@@ -111,7 +111,7 @@ class SFTConfig(_Section):
         description="tokens per forward pass and process; packed in one row, so attention costs their square",
     )
     max_tokens: int | None = Field(
-        None, ge=16, description="longer conversations are dropped and counted, never cut; null: the model's window"
+        49_152, ge=16, description="longer conversations are dropped and counted, never cut; null: the model's window"
     )
     save_every: int = Field(25, ge=1, description="steps between checkpoints")
     keep: int = Field(2, ge=1, description="checkpoints kept")

@@ -58,7 +58,8 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> TrainData:
             sources.append(recorded.path / TRAJECTORIES_FILE)
         if config.sft.data:
             sources.append(config.sft.data)
-        limit = config.sft.max_tokens or model_window(model)
+        window = model_window(model)
+        limit = min(config.sft.max_tokens or window, window)
         built = build_sft(sources, AutoTokenizer.from_pretrained(model), out, max_tokens=limit)
     except (OSError, ValueError) as error:
         raise ConfigError(f"sft.data={config.sft.data}, data.oracle={episodes}: {error}") from error

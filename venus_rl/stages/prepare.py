@@ -74,9 +74,11 @@ def check_model(config: Config) -> None:
         except ValueError as error:
             raise ConfigError(f"model.init: {error}") from error
         window, limit = init.positions, f"model.init.positions={init.positions}"
-    wanted = {"env.max_context_tokens": config.env.max_context_tokens, "sft.max_tokens": config.sft.max_tokens}
+    wanted = {"env.max_context_tokens": config.env.max_context_tokens}
+    if "max_tokens" in config.sft.model_fields_set:  # the default gives way to a shorter window by itself
+        wanted["sft.max_tokens"] = config.sft.max_tokens or window
     for name, tokens in wanted.items():
-        if tokens is not None and tokens > window:
+        if tokens > window:
             raise ConfigError(f"{name}={tokens} is more tokens than {limit}; set {name}={window} or less")
 
 
