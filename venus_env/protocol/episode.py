@@ -304,12 +304,16 @@ class Episode:
         room = self.config.max_context_tokens - self.config.answer_tokens - self.usage.context_tokens
         needed = self._cost(wrap_tool_response(text))
         limit = self._limit(context_full=needed > room)
+        request = ""
+        if limit is not None and self.config.force_final_answer:
+            request = f"\n\n{forced_answer_request(limit)}"
+            self.forced = limit
+        room -= self._count(request)
         if limit is not None and needed > room:
             # Half a result is worth more than none: the final answer may hang on it.
-            text = f"{text[: int(len(text) * max(0, room) / needed)]}\n{_CUT}"
-        if limit is not None and self.config.force_final_answer:
-            text = f"{text}\n\n{forced_answer_request(limit)}"
-            self.forced = limit
+            kept = max(0, room - self._count(_CUT))
+            text = f"{text[: int(len(text) * kept / needed)]}\n{_CUT}"
+        text += request
         message = self._append("user", wrap_tool_response(text))
         if limit is not None and not self.config.force_final_answer:
             return self._finish(limit)

@@ -6,7 +6,10 @@ import sys
 import time
 from pathlib import Path
 
+from venus_env.protocol.prompt import system_prompt
 from venus_env.setting import Setting
+from venus_env.tasks.task import Task
+from venus_env.tokens import Renderer
 from venus_rl.config import Config, ConfigError
 from venus_rl.process import run_stage, stage_environment
 from venus_rl.run_folder import RunFolder, fingerprint
@@ -33,6 +36,7 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
     out = folder.begin("rl", key)
     started = time.monotonic()
     tasks = select_tasks(setting, "train", config.rl.hops)
+    _check_prompts(setting, model, tasks)
     write_prompts(tasks, out / "prompts.parquet")
     command = [
         *(sys.executable, "-m", "venus_rl.verl_plugin.rl", "--config", str(folder.root / "config.json")),
@@ -54,6 +58,26 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
     publish(out / "checkpoints" / f"global_step_{config.rl.steps}" / "actor" / "huggingface", target)
     folder.finish("rl", key, time.monotonic() - started, steps=config.rl.steps)
     return target
+
+
+def _check_prompts(setting: Setting, model: Path, tasks: list[Task]) -> None:
+    """Stop where a question leaves no room for a turn.
+
+    Raises:
+        ConfigError: Names the task and ``env.max_context_tokens``.
+    """
+    from transformers import AutoTokenizer
+
+    renderer = Renderer(AutoTokenizer.from_pretrained(model))
+    env = setting.config
+    system = system_prompt(setting.tools, env.prompt, env.current_date)
+    for task in tasks:
+        tokens = len(renderer.encode_prompt(system, task.question)) + env.answer_tokens
+        if tokens > env.max_context_tokens:
+            raise ConfigError(
+                f"env.max_context_tokens={env.max_context_tokens} is too short for task {task.id!r}: prompt and one "
+                f"turn take {tokens} tokens; use env.max_context_tokens={2 * tokens} or more, or env.prompt=compact"
+            )
 
 
 def check(folder: RunFolder, model: Path) -> None:

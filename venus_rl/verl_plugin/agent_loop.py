@@ -91,12 +91,14 @@ class ResearchAgentLoop(AgentLoopBase):
             if event.kind == "information_gain":
                 trajectory.turns[event.turn].reward_terms["information_gain"] = event.value
         trajectory.metrics["return"] = sum(sum(turn.reward_terms.values()) for turn in trajectory.turns)
-        mask = conversation.mask[prompt_length:]
+        # What the environment said after the last turn carries no loss; without it, no sequence exceeds the window.
+        end = conversation.turns[-1].end
+        mask = conversation.mask[prompt_length:end]
         return AgentLoopOutput(
             prompt_ids=conversation.ids[:prompt_length],
-            response_ids=conversation.ids[prompt_length:],
+            response_ids=conversation.ids[prompt_length:end],
             response_mask=[0] * len(mask) if excluded else mask,
-            response_logprobs=conversation.logprobs[prompt_length:],
+            response_logprobs=conversation.logprobs[prompt_length:end],
             num_turns=len(conversation.turns),
             reward_score=trajectory.metrics["return"],
             metrics=AgentLoopMetrics(**metrics),
@@ -121,7 +123,7 @@ class ResearchAgentLoop(AgentLoopBase):
         request_id = uuid4().hex  # routes all turns of an episode to one server
         versions: dict[str, Any] = {}
         while not session.done:
-            limit = max(1, min(env.answer_tokens, env.max_context_tokens - len(conversation.ids)))
+            limit = min(env.answer_tokens, env.max_context_tokens - len(conversation.ids))
             with simple_timer("generate_sequences", metrics):
                 output = await self.server_manager.generate(
                     request_id=request_id,
