@@ -311,8 +311,8 @@ class Episode:
         room -= self._count(request)
         if limit is not None and needed > room:
             # Half a result is worth more than none: the final answer may hang on it.
-            kept = max(0, room - self._count(_CUT))
-            text = f"{text[: int(len(text) * kept / needed)]}\n{_CUT}"
+            kept = max(0, room - self._cost(wrap_tool_response(f"\n{_CUT}")))
+            text = f"{text[: int(len(text) * kept / max(1, self._count(text)))]}\n{_CUT}"
         text += request
         message = self._append("user", wrap_tool_response(text))
         if limit is not None and not self.config.force_final_answer:
