@@ -196,6 +196,13 @@ def test_rollouts_are_sampled_with_the_weights_that_are_trained(continued: Next)
         assert row["training/rollout_probs_diff_valid"] == 1
 
 
+def test_no_sequence_exceeds_the_window(continued: Next) -> None:
+    config = json.loads((continued.done.folder / "config.json").read_text(encoding="utf-8"))
+    for row in jsonl(continued.done.folder / "rl" / "metrics.jsonl"):
+        longest = row["response_length/max"] + row["prompt_length/min"]
+        assert longest <= config["env"]["max_context_tokens"]
+
+
 def test_trajectories_of_every_rl_step_are_kept(run: Done) -> None:
     files = sorted((run.folder / "rl" / "trajectories").glob("step-*.jsonl"))[:2]
     assert [path.name for path in files] == ["step-00001.jsonl", "step-00002.jsonl"]
