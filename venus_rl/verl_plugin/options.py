@@ -34,8 +34,10 @@ def sft_options(
         "data.train_files": str(train_file),
         "data.val_files": None,
         "data.train_batch_size": batch,
-        "data.micro_batch_size_per_gpu": max(1, batch // config.run.processes),
-        "data.use_dynamic_bsz": True,
+        # Rows of several conversations need a dense mask. Where one is longer than a micro-batch, each goes alone
+        # and needs none: packing up to the longest would cost its square in memory.
+        "data.micro_batch_size_per_gpu": 1,
+        "data.use_dynamic_bsz": longest <= config.sft.micro_batch_tokens,
         "data.max_token_len_per_gpu": max(config.sft.micro_batch_tokens, longest),
         "data.max_length": longest,
         "data.num_workers": 0,

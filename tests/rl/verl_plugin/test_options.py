@@ -80,7 +80,6 @@ def test_the_sft_dataset_covers_all_steps_in_one_epoch(make_config: Callable[...
     options = sft(make_config(run={"processes": 2, "seed": 5}))
     assert options["data.rows"] == 30 * 8
     assert (options["trainer.total_epochs"], options["trainer.total_training_steps"]) == (1, 30)
-    assert options["data.micro_batch_size_per_gpu"] == 4
     assert {options["data.seed"], options["trainer.seed"], options["engine.seed"]} == {5}
     assert Path(options["data.custom_cls.path"]).is_file()
 
@@ -89,6 +88,8 @@ def test_the_sft_dataset_covers_all_steps_in_one_epoch(make_config: Callable[...
 def test_the_longest_conversation_always_fits_in_a_micro_batch(longest: int, room: int) -> None:
     options = sft(Config(), longest=longest)
     assert (options["data.max_token_len_per_gpu"], options["data.max_length"]) == (room, longest)
+    assert options["data.use_dynamic_bsz"] is (longest <= 2048)  # beyond it, one conversation a row: no dense mask
+    assert options["data.micro_batch_size_per_gpu"] == 1
 
 
 def test_the_longest_episode_always_fits_in_a_micro_batch(make_config: Callable[..., Config]) -> None:
