@@ -17,7 +17,7 @@ from venus_env.tasks.task import Task
 from venus_env.tools.search import SearchTool
 from venus_rl.config import Config
 from venus_rl.run_folder import RunFolder, fingerprint
-from venus_rl.stages.prepare import select_tasks
+from venus_rl.stages.prepare import select_tasks, threads_per_process
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +42,12 @@ def run(folder: RunFolder, setting: Setting, name: str, policy: Path, policy_key
         policy_key: Fingerprint of its weights.
         tasks: Questions from :func:`questions`.
     """
+    import torch
+
     from venus_env.policies.hf import HFPolicy
 
     config = folder.config
+    torch.set_num_threads(threads_per_process(config))
     path = folder.stage("eval") / f"{name}.json"
     key = fingerprint(
         policy_key, config.eval.model_dump(exclude={"stages"}), config.env.model_dump(mode="json"), config.run.seed
