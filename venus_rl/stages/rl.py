@@ -33,10 +33,10 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
         return target
     from venus_rl.verl_plugin.rl import write_prompts  # imports verl: not before there is something to train
 
+    tasks = select_tasks(setting, "train", config.rl.hops)
+    _check_prompts(setting, model, tasks)  # a refused command must not mark the folder as begun
     out = folder.begin("rl", key)
     started = time.monotonic()
-    tasks = select_tasks(setting, "train", config.rl.hops)
-    _check_prompts(setting, model, tasks)
     write_prompts(tasks, out / "prompts.parquet")
     command = [
         *(sys.executable, "-m", "venus_rl.verl_plugin.rl", "--config", str(folder.root / "config.json")),
