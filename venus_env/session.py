@@ -15,13 +15,20 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from venus_env.beliefs.base import Belief, BeliefState
-from venus_env.protocol.episode import CallTool, Episode, EpisodeConfig
+from venus_env.protocol.config import EpisodeConfig
+from venus_env.protocol.episode import Episode
+from venus_env.protocol.events import CallTool
+from venus_env.protocol.state import EpisodeState
 from venus_env.protocol.trajectory import Trajectory, TurnRecord
 from venus_env.protocol.turns import INFRASTRUCTURE_ENDS, End, Forced, Message, ToolResult, Turn
 from venus_env.rewards.compose import RewardConfig, compose_turn, episode_score, outcome_reward
 from venus_env.rewards.information_gain import GainTracker, best_score
+from venus_env.rewards.judge import Judge, check_verdict
 from venus_env.tasks.task import Task
 from venus_env.tools.base import Tool
 
@@ -53,13 +60,37 @@ class StepOutcome:
     turn: Turn
 
 
+class SessionState(BaseModel):
+    """A session between two turns; a JSON value through ``model_dump_json``. It holds the task: no policy may see it.
+
+    Attributes:
+        task: The task.
+        seed: Seed of the episode.
+        episode: State of the protocol.
+        reward_terms: Reward terms of the turns so far.
+        gain_baseline: Score that the next information gain is measured against; None if nothing can be scored.
+        verdict: What the judge said of the answer; None without judge or answer.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    schema_: Literal["venus.state/1"] = Field(default="venus.state/1", alias="schema")
+    task: Task
+    seed: int | None
+    episode: EpisodeState
+    reward_terms: list[dict[str, float]]
+    gain_baseline: float | None
+    verdict: float | None
+
+
 class ResearchSession:
     """Async driver of one episode: ``await start()``, then ``await step(text)`` until done.
 
     An object serves one episode, from one task at a time; any number of sessions may share tools and a belief.
 
-    A tool or a belief that fails ends the episode as ``tool_failure`` or ``judge_failure``: reward 0.0, score None.
-    Nothing is retried here, since only a tool knows what is safe to repeat. Cancelling a step aborts the episode.
+    A tool that fails ends the episode as ``tool_failure``, a belief or judge that fails as ``judge_failure``: reward
+    0.0, score None. Nothing is retried here, since only a tool knows what is safe to repeat. Cancelling a step aborts
+    the episode.
 
     Args:
         task: The question with its accepted answers, which stay in here.
@@ -67,8 +98,11 @@ class ResearchSession:
         config: Rules and budgets.
         rewards: What is rewarded.
         belief: Scores the accepted answers for information gain; None leaves information gain out.
+        judge: Grades the answer, in place of the rules that ``rewards`` names for outcome and score.
         seed: Seeds everything random in the episode; needed with ``config.turn_jitter`` only.
         count_tokens: Length of a text in tokens; estimated by default.
+        clock: Seconds from any fixed point, for ``config.time_limit_s``.
+        state: A state to go on from, taken with the same tools and rules; such a session has started already.
     """
 
     def __init__(
@@ -79,26 +113,33 @@ class ResearchSession:
         config: EpisodeConfig | None = None,
         rewards: RewardConfig | None = None,
         belief: Belief | None = None,
+        judge: Judge | None = None,
         seed: int | None = None,
         count_tokens: Callable[[str], int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        state: SessionState | None = None,
     ) -> None:
         self.task = task
         self.seed = seed
         self.rewards = rewards or RewardConfig()
-        self.episode = Episode(
-            task.question,
-            toolbox,
-            config,
-            count_tokens=count_tokens,
-            clock=time.monotonic,
-            rng=None if seed is None else random.Random(seed),
-        )
         self._belief = belief if self.rewards.information_gain else None
         self._belief_state: BeliefState | None = None
         self._believed = 0  # messages that the belief has taken in
+        self._judge = judge
+        self._verdict: float | None = None
         self._gains = GainTracker(self.rewards.gain_kind)
         self._reward_terms: list[dict[str, float]] = []
-        self._started = False
+        self._started = state is not None
+        if state is None:
+            rng = None if seed is None else random.Random(seed)
+            self.episode = Episode(task.question, toolbox, config, count_tokens=count_tokens, clock=clock, rng=rng)
+        else:
+            self.episode = Episode.from_state(
+                state.episode, task.question, toolbox, config, count_tokens=count_tokens, clock=clock
+            )
+            self._verdict = state.verdict
+            self._gains.start(state.gain_baseline)
+            self._reward_terms = [dict(terms) for terms in state.reward_terms]
 
     @property
     def messages(self) -> list[Message]:
@@ -113,7 +154,7 @@ class ResearchSession:
     @property
     def score(self) -> float | None:
         """Score of the episode so far, None where there is nothing to grade."""
-        return episode_score(self.rewards, self.episode.end, self.episode.answer, self.task.answers)
+        return episode_score(self.rewards, self.episode.end, self.episode.answer, self.task.answers, self._verdict)
 
     async def start(self) -> list[Message]:
         """Open the belief and return the opening messages. If the belief fails, the episode is over at once."""
@@ -122,10 +163,9 @@ class ResearchSession:
         self._started = True
         if self._belief is not None:
             try:
-                self._belief_state = self._belief.open(self.task.question, self.task.answers)
-                self._gains.start(await self._ask_belief(self._belief_state))
+                self._gains.start(await self._ask_belief(self._belief))
             except Exception as error:
-                self._belief_failed(error)
+                self._judgement_failed("belief", error)
         return [message.copy() for message in self.messages]
 
     async def step(self, text: str) -> StepOutcome:
@@ -143,12 +183,13 @@ class ResearchSession:
             if isinstance(event, CallTool):
                 await self._run_tool(event)
             gain = await self._gain(turn)
+            outcome = await self._outcome(turn)
         except asyncio.CancelledError:
             if not self.done:
                 self.episode.fail("aborted", "the step was cancelled")
             self._reward_terms.append({})
             raise
-        terms = self._compose(turn, gain)
+        terms = self._compose(turn, gain, outcome)
         self._reward_terms.append(terms)
         return StepOutcome(
             new_messages=[message.copy() for message in self.messages[before:]],
@@ -168,6 +209,22 @@ class ResearchSession:
     def abort(self, reason: str) -> None:
         """End the episode because its driver cannot go on (its policy failed, say); it will not be scored."""
         self.episode.fail("aborted", reason)
+
+    def state(self) -> SessionState:
+        """State between two turns; pass it as ``state`` to go on from it, here or in another process.
+
+        Tools and beliefs have no part in it: a belief reads the conversation again when it is next asked.
+        """
+        if not self._started:
+            raise RuntimeError("the session has not started: await start() first")
+        return SessionState(
+            task=self.task,
+            seed=self.seed,
+            episode=self.episode.state(),
+            reward_terms=[dict(terms) for terms in self._reward_terms],
+            gain_baseline=self._gains.baseline,
+            verdict=self._verdict,
+        )
 
     def trajectory(self) -> Trajectory:
         """Return the whole record so far, as a snapshot."""
@@ -209,28 +266,40 @@ class ResearchSession:
     async def _gain(self, turn: Turn) -> float | None:
         """Information gain of a turn that brought something to read, None if it is not scored."""
         replied = len(self.messages) > turn.message_index + 1
-        if self._belief_state is None or not replied or not self.rewards.scores_turn(turn.kind, turn.tool):
+        if self._belief is None or not replied or not self.rewards.scores_turn(turn.kind, turn.tool):
             return None
         try:
-            return self._gains.gain(await self._ask_belief(self._belief_state))
+            return self._gains.gain(await self._ask_belief(self._belief))
         except Exception as error:
-            self._belief_failed(error)
+            self._judgement_failed("belief", error)
             return None
 
-    async def _ask_belief(self, state: BeliefState) -> float:
+    async def _ask_belief(self, belief: Belief) -> float:
+        if self._belief_state is None:  # at the start, or after going on from a state
+            self._belief_state = belief.open(self.task.question, self.task.answers)
         new, self._believed = self.messages[self._believed :], len(self.messages)
-        return best_score(await state.update(new))
+        return best_score(await self._belief_state.update(new))
 
-    def _belief_failed(self, error: Exception) -> None:
-        logger.exception("task %s: the belief failed", self.task.id)
-        self.episode.fail("judge_failure", f"the belief failed: {type(error).__name__}: {error}")
+    async def _outcome(self, turn: Turn) -> float | None:
+        """Outcome of an answer turn, None for any other."""
+        if turn.kind != "answer":
+            return None
+        answer = self.episode.answer or ""
+        if self._judge is None:
+            return outcome_reward(self.rewards, answer, self.task.answers)
+        try:
+            self._verdict = check_verdict(await self._judge.grade(self.task.question, self.task.answers, answer))
+        except Exception as error:
+            self._judgement_failed("judge", error)
+        return self._verdict
 
-    def _compose(self, turn: Turn, gain: float | None) -> dict[str, float]:
+    def _judgement_failed(self, who: str, error: Exception) -> None:
+        logger.exception("task %s: the %s failed", self.task.id, who)
+        self.episode.fail("judge_failure", f"the {who} failed: {type(error).__name__}: {error}")
+
+    def _compose(self, turn: Turn, gain: float | None, outcome: float | None) -> dict[str, float]:
         if self.episode.end in INFRASTRUCTURE_ENDS:
             return {}
-        outcome = None
-        if turn.kind == "answer":
-            outcome = outcome_reward(self.rewards, self.episode.answer, self.task.answers)
         return compose_turn(self.rewards, kind=turn.kind, format_ok=turn.format_ok, gain=gain, outcome=outcome)
 
 

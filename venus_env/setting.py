@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,11 @@ from pydantic import Field
 from venus_env.beliefs.base import Belief
 from venus_env.corpus import open_corpus
 from venus_env.corpus.document import Corpus
-from venus_env.protocol.episode import EpisodeConfig
+from venus_env.protocol.config import EpisodeConfig
 from venus_env.rewards.compose import RewardConfig
+from venus_env.rewards.judge import Judge
 from venus_env.seeding import derive_seed
-from venus_env.session import ResearchSession
+from venus_env.session import ResearchSession, SessionState
 from venus_env.tasks.loaders import load_tasks
 from venus_env.tasks.task import Task
 from venus_env.tools.base import Tool
@@ -85,7 +87,10 @@ class Setting:
         seed: int | None = None,
         *,
         belief: Belief | None = None,
+        judge: Judge | None = None,
         count_tokens: Callable[[str], int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        state: SessionState | None = None,
     ) -> ResearchSession:
         """Make a session of one task; arguments as of :class:`ResearchSession`."""
         return ResearchSession(
@@ -94,8 +99,11 @@ class Setting:
             config=self.config,
             rewards=self.config.rewards,
             belief=belief,
+            judge=judge,
             seed=seed,
             count_tokens=count_tokens,
+            clock=clock,
+            state=state,
         )
 
     def tasks(self, split: str) -> list[Task]:

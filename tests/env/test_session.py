@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.env.protocol.tools import Lookup, Read
-from venus_env.protocol.episode import EpisodeConfig
+from venus_env.protocol.config import EpisodeConfig
 from venus_env.protocol.prompt import render_answer, render_call
 from venus_env.protocol.trajectory import Trajectory
 from venus_env.protocol.turns import Message
 from venus_env.rewards.compose import RewardConfig
-from venus_env.session import ResearchSession
+from venus_env.session import ResearchSession, SessionState
 from venus_env.tasks.task import Task
 
 TASK = Task(id="t1", question="In which country is Lund?", answers=("Sweden", "Kingdom of Sweden"))
@@ -46,9 +46,23 @@ class WordBelief:
             return [-1.0 if answer in self.read else -4.0 for answer in self.answers]
 
 
-def make(belief: WordBelief | None = None, *, rewards: RewardConfig | None = None, **config: Any) -> ResearchSession:
+def make(
+    belief: WordBelief | None = None,
+    *,
+    rewards: RewardConfig | None = None,
+    judge: Any = None,
+    state: SessionState | None = None,
+    **config: Any,
+) -> ResearchSession:
     return ResearchSession(
-        TASK, [Lookup(), Read()], config=EpisodeConfig(**config), rewards=rewards, belief=belief, seed=3
+        TASK,
+        [Lookup(), Read()],
+        config=EpisodeConfig(**config),
+        rewards=rewards,
+        belief=belief,
+        judge=judge,
+        seed=3,
+        state=state,
     )
 
 
@@ -167,6 +181,88 @@ async def test_belief_failure_is_no_verdict() -> None:
     await at_once.start()
     assert at_once.episode.end == "judge_failure"
     assert at_once.trajectory().turns == []
+
+
+class Grader:
+    """A judge who says what it is told to, or raises it."""
+
+    def __init__(self, says: Any) -> None:
+        self.says = says
+        self.asked: list[tuple[Any, ...]] = []
+
+    async def grade(self, question: str, answers: Sequence[str], prediction: str) -> float:
+        self.asked.append((question, tuple(answers), prediction))
+        if isinstance(self.says, Exception):
+            raise self.says
+        return self.says  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("verdict", [0.25, 1, 0])
+async def test_a_judge_says_outcome_and_score(verdict: float) -> None:
+    judge = Grader(verdict)
+    session = make(judge=judge)
+    await session.start()
+    await session.step(SEARCH)
+    answered = await session.step(render_answer("t", " Norway "))
+    assert (answered.reward_terms, answered.score) == ({"outcome": float(verdict)}, float(verdict))
+    assert judge.asked == [(TASK.question, TASK.answers, "Norway")]
+    assert session.trajectory().score == verdict
+
+
+async def test_the_judge_is_asked_about_badly_formed_answers_too() -> None:
+    session = make(judge=Grader(0.75))
+    await session.start()
+    answered = await session.step("chatter " + render_answer("t", "Sweden"))
+    assert (answered.reward_terms, answered.score) == ({"format": -1.0}, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("says", "reason"),
+    [
+        (ConnectionError("503"), "the judge failed: ConnectionError: 503"),
+        (None, "the judge failed: TypeError: a judge returns a number in [0, 1], got None"),
+        (math.nan, "the judge failed: ValueError: a judge returns a number in [0, 1], got nan"),
+    ],
+)
+async def test_judge_failure_is_no_verdict(says: Any, reason: str) -> None:
+    session = make(WordBelief(), judge=Grader(says))
+    await session.start()
+    await session.step(VISIT)
+    failed = await session.step(render_answer("t", "Sweden"))
+    assert (failed.end, failed.reward, failed.reward_terms, failed.score) == ("judge_failure", 0.0, {}, None)
+    assert failed.turn.error == reason
+    trajectory = session.trajectory()
+    assert (trajectory.score, [turn.reward_terms for turn in trajectory.turns]) == (
+        None,
+        [{"information_gain": 3.0}, {}],
+    )
+
+
+async def test_going_on_from_a_state_asks_the_belief_once_about_everything() -> None:
+    first = make(WordBelief())
+    await first.start()
+    await first.step(SEARCH)
+    state = SessionState.model_validate_json(first.state().model_dump_json())
+    belief = WordBelief()
+    second = make(belief, state=state)
+    assert belief.batches == []
+    with pytest.raises(RuntimeError, match="already started"):
+        await second.start()
+    assert (await second.step(VISIT)).reward_terms == {"information_gain": 3.0}
+    assert [len(batch) for batch in belief.batches] == [6]
+    await first.step(VISIT)
+    assert second.trajectory() == first.trajectory()
+    assert second.state() == first.state()
+
+
+async def test_there_is_no_state_before_the_start_or_within_a_turn() -> None:
+    session = make()
+    with pytest.raises(RuntimeError, match="has not started"):
+        session.state()
+    await session.start()
+    session.episode.act(SEARCH)
+    with pytest.raises(RuntimeError, match="a result of 'search' is due first"):
+        session.state()
 
 
 async def test_unusable_scores_follow_the_rules_of_information_gain() -> None:

@@ -12,7 +12,7 @@ from venus_env.corpus.text import leading_words
 from venus_env.evaluation.metrics import Estimate, estimate, summarise
 from venus_env.evaluation.runner import evaluate
 from venus_env.policies.base import EpisodePolicies, Policy
-from venus_env.protocol.episode import EpisodeConfig
+from venus_env.protocol.config import EpisodeConfig
 from venus_env.rewards.outcome import normalise_answer
 from venus_env.session import ResearchSession
 from venus_env.tasks.task import Task

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from venus_env.evaluation.metrics import Estimate, Summary, summarise
-from venus_env.protocol.episode import EpisodeConfig
+from venus_env.protocol.config import EpisodeConfig
 from venus_env.protocol.prompt import system_prompt
 from venus_env.protocol.schema import tool_schema
 from venus_env.protocol.trajectory import Trajectory

@@ -1,13 +1,8 @@
 """The protocol between a policy and its environment: pure functions and one state machine, no input or output."""
 
-from venus_env.protocol.episode import (
-    CallTool,
-    Ended,
-    Episode,
-    EpisodeConfig,
-    Observed,
-    estimate_tokens,
-)
+from venus_env.protocol.config import EpisodeConfig
+from venus_env.protocol.episode import Episode, estimate_tokens
+from venus_env.protocol.events import CallTool, Ended, Observed
 from venus_env.protocol.format import check_turn_format
 from venus_env.protocol.parser import Answer, Call, Malformed, call_key, is_repetitive, parse_turn, repair_turn
 from venus_env.protocol.prompt import (

@@ -16,15 +16,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel
 
+from venus_env.protocol.config import EpisodeConfig
+from venus_env.protocol.events import CallTool, Ended, Observed
 from venus_env.protocol.format import check_turn_format
-from venus_env.protocol.parser import Answer, Malformed, call_key, clean_text, parse_turn, repair_turn
+from venus_env.protocol.parser import (
+    Answer,
+    Malformed,
+    call_key,
+    clean_text,
+    is_repetitive,
+    parse_turn,
+    repair_turn,
+)
 from venus_env.protocol.prompt import (
-    PromptStyle,
     bad_call_reply,
     forced_answer_request,
     malformed_reply,
@@ -34,6 +43,7 @@ from venus_env.protocol.prompt import (
     wrap_tool_response,
 )
 from venus_env.protocol.schema import Toolbox, as_toolbox, resolve_call
+from venus_env.protocol.state import EpisodeState, check_same_rules, rules_of
 from venus_env.protocol.turns import INFRASTRUCTURE_ENDS, End, Forced, Message, Role, ToolResult, Turn, Usage
 
 if TYPE_CHECKING:  # tools are built on this package, not the other way round
@@ -42,55 +52,8 @@ if TYPE_CHECKING:  # tools are built on this package, not the other way round
 # What a chat template adds around a message: role marks and line ends.
 _TOKENS_PER_MESSAGE = 4
 _EMPTY_RESULT = "The tool returned no text."
+_LOOPING = "it repeats the same text over and over"
 _CUT = "[The rest was cut: the conversation has reached its maximum length.]"
-
-
-class EpisodeConfig(BaseModel):
-    """Rules and budgets of an episode.
-
-    Attributes:
-        prompt: Style of the system prompt.
-        current_date: Date in the system prompt, as text; None leaves it out.
-        max_turns: Turns of the policy, the one that answers included.
-        turn_jitter: Spread of the turn limit between episodes: j draws it from max_turns - j + 1 … max_turns + j - 1,
-            the middle twice as likely as the others, so that a policy cannot count on an exact limit.
-        max_context_tokens: Length that the whole conversation may reach.
-        max_turn_tokens: Length of one turn of the policy. Policies read it as their generation limit; here it is the
-            room that is kept free for the final answer. None: an eighth of the context, at most 8,192.
-        max_malformed: Malformed turns in a row that end the episode.
-        max_tool_calls: Calls that may run (repeated ones do not run); reaching it counts as the turn limit.
-        time_limit_s: Seconds from the start; needs a clock.
-        tool_timeout_s: Seconds that one tool call may take; drivers apply it. None waits for ever.
-        force_final_answer: Whether reaching a limit asks for a final answer first, or ends the episode at once.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    prompt: PromptStyle = "full"
-    current_date: str | None = Field(default="2026-03-01", min_length=1)
-    max_turns: int = Field(default=200, ge=1)
-    turn_jitter: int = Field(default=0, ge=0)
-    max_context_tokens: int = Field(default=261_000, ge=64)
-    max_turn_tokens: int | None = Field(default=None, ge=1)
-    max_malformed: int = Field(default=5, ge=1)
-    max_tool_calls: int | None = Field(default=None, ge=0)
-    time_limit_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    tool_timeout_s: float | None = Field(default=150.0, gt=0, allow_inf_nan=False)
-    force_final_answer: bool = True
-
-    @model_validator(mode="after")
-    def _leave_room_for_a_turn(self) -> EpisodeConfig:
-        if self.answer_tokens >= self.max_context_tokens:
-            raise ValueError(
-                f"max_turn_tokens ({self.max_turn_tokens}) must be smaller than max_context_tokens "
-                f"({self.max_context_tokens}): one turn has to fit in the context"
-            )
-        return self
-
-    @property
-    def answer_tokens(self) -> int:
-        """Tokens kept free for the final answer."""
-        return self.max_turn_tokens if self.max_turn_tokens is not None else min(8_192, self.max_context_tokens // 8)
 
 
 class RandomSource(Protocol):
@@ -99,29 +62,6 @@ class RandomSource(Protocol):
     def random(self) -> float:
         """Draw from [0, 1)."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class CallTool:
-    """Run ``tool`` on ``arguments``, then report with :meth:`Episode.observe` or :meth:`Episode.fail`."""
-
-    tool: Tool
-    arguments: BaseModel
-    turn: Turn
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """The environment has replied with ``message``; it is the policy's turn."""
-
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The episode is over."""
-
-    end: End
 
 
 def estimate_tokens(text: str) -> int:
@@ -149,6 +89,7 @@ class Episode:
         count_tokens: Length of a text in tokens; :func:`estimate_tokens` by default.
         clock: Seconds from any fixed point, needed with ``time_limit_s`` only.
         rng: Source of the turn limit's jitter, needed with ``turn_jitter`` only.
+        max_turns: The turn limit where it has been drawn before; otherwise it is drawn from the rules.
     """
 
     def __init__(
@@ -160,6 +101,7 @@ class Episode:
         count_tokens: Callable[[str], int] | None = None,
         clock: Callable[[], float] | None = None,
         rng: RandomSource | None = None,
+        max_turns: int | None = None,
     ) -> None:
         self.config = config or EpisodeConfig()
         self.tools = as_toolbox(tools)
@@ -168,7 +110,7 @@ class Episode:
         self._started = self._now()
         if not question.strip():
             raise ValueError("the question is blank")
-        self.max_turns = self._draw_max_turns(rng)
+        self.max_turns = self._draw_max_turns(rng) if max_turns is None else max_turns
 
         self.messages: list[Message] = []
         self.turns: list[Turn] = []
@@ -202,6 +144,9 @@ class Episode:
         templates that open it leave it out of what is generated. Drivers that know their template to do so should put
         ``<think>`` back themselves, which also covers a thought that is never closed.
 
+        A text that has run into a loop (:func:`~venus_env.protocol.parser.is_repetitive`) is malformed whatever it
+        holds: a call or an answer out of a loop was not meant.
+
         Returns:
             ``CallTool`` if a tool has to run; ``Observed`` if the environment has replied by itself (malformed turn,
             wrong arguments, repeated call); ``Ended`` if that was the last turn.
@@ -213,7 +158,8 @@ class Episode:
         text = clean_text(text)
         if "</think>" in text and "<think>" not in text:
             text = "<think>\n" + text
-        parsed = parse_turn(repair_turn(text))
+        looping = is_repetitive(text)
+        parsed = Malformed(_LOOPING) if looping else parse_turn(repair_turn(text))
         turn = Turn(
             index=len(self.turns),
             kind="malformed",
@@ -225,6 +171,7 @@ class Episode:
         self._append("assistant", text)
         self.turns.append(turn)
         self.usage.turns += 1
+        self.usage.repetitive_turns += looping
 
         if isinstance(parsed, Answer):
             turn.kind, turn.ok = "answer", True
@@ -274,6 +221,51 @@ class Episode:
         self.usage.context_tokens = count
         if not self.done and self._pending is None and count >= self.config.max_context_tokens:
             self._finish("context_limit")
+
+    def state(self) -> EpisodeState:
+        """Everything that has happened so far, to go on from with :meth:`from_state`."""
+        if self._pending is not None:
+            raise RuntimeError(f"no state in the middle of a turn: a result of {self._pending[0].tool!r} is due first")
+        return EpisodeState(
+            rules=rules_of(self.config),
+            messages=self.messages,
+            turns=[replace(turn) for turn in self.turns],
+            usage=replace(self.usage, tools=dict(self.usage.tools)),
+            end=self.end,
+            forced=self.forced,
+            answer=self.answer,
+            max_turns=self.max_turns,
+            memory=dict(self._memory),
+            malformed_in_a_row=self._malformed_in_a_row,
+            elapsed_s=self._now() - self._started,
+        )
+
+    @classmethod
+    def from_state(
+        cls,
+        state: EpisodeState,
+        question: str,
+        tools: Toolbox | Iterable[Tool],
+        config: EpisodeConfig | None = None,
+        *,
+        count_tokens: Callable[[str], int] | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> Episode:
+        """Go on from a state, which can be used any number of times; the other arguments as for a new episode.
+
+        Raises:
+            ValueError: The state was taken under other rules, or with other tools.
+        """
+        episode = cls(question, tools, config, count_tokens=count_tokens, clock=clock, max_turns=state.max_turns)
+        check_same_rules(state, rules_of(episode.config), episode.messages[0])
+        episode.messages = [message.copy() for message in state.messages]
+        episode.turns = [replace(turn) for turn in state.turns]
+        episode.usage = replace(state.usage, tools=dict(state.usage.tools))
+        episode.end, episode.forced, episode.answer = state.end, state.forced, state.answer
+        episode._memory = dict(state.memory)
+        episode._malformed_in_a_row = state.malformed_in_a_row
+        episode._started = episode._now() - state.elapsed_s
+        return episode
 
     def _call(self, turn: Turn, tool: Tool, arguments: BaseModel) -> CallTool | Observed | Ended:
         turn.kind = "tool"

@@ -91,5 +91,6 @@ class Usage:
     tool_calls: int = 0
     duplicate_calls: int = 0
     malformed_turns: int = 0
+    repetitive_turns: int = 0
     context_tokens: int = 0
     tools: dict[str, int] = field(default_factory=dict)

@@ -86,12 +86,23 @@ def outcome_reward(config: RewardConfig, answer: str | None, answers: Sequence[s
     return _RULES[config.outcome](answer, answers)
 
 
-def episode_score(config: RewardConfig, end: End, answer: str | None, answers: Sequence[str]) -> float | None:
+def episode_score(
+    config: RewardConfig, end: End, answer: str | None, answers: Sequence[str], verdict: float | None = None
+) -> float | None:
     """Score of an episode in [0, 1]; None where there is nothing to grade.
 
     An episode that ran out of a budget without an answer is a failure of the policy and scores 0.0. One that is still
     running, or that the infrastructure ended, says nothing about the policy: None.
+
+    Args:
+        config: The reward rule.
+        end: How the episode ended.
+        answer: The final answer, if there is one.
+        answers: Accepted answers.
+        verdict: What a judge said of the answer, in place of the configured rule.
     """
     if end == "running" or end in INFRASTRUCTURE_ENDS:
         return None
-    return _RULES[config.score](answer, answers) if end == "answered" else 0.0
+    if end != "answered":
+        return 0.0
+    return _RULES[config.score](answer, answers) if verdict is None else verdict

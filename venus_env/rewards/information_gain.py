@@ -63,6 +63,11 @@ class GainTracker:
         self._kind = kind
         self._baseline: float | None = None
 
+    @property
+    def baseline(self) -> float | None:
+        """The score that the next gain is measured against; None if nothing can be scored."""
+        return self._baseline
+
     def start(self, score: float | None) -> None:
         """Set boundary 0. An unusable score (None, NaN, -inf) leaves the whole episode unscored."""
         self._baseline = score if score is not None and math.isfinite(score) else None

@@ -6,7 +6,7 @@ import pytest
 
 from venus_env.corpus import Corpus
 from venus_env.evaluation.baselines import closed_book_score, contains_answer, single_search_score
-from venus_env.protocol.episode import EpisodeConfig
+from venus_env.protocol.config import EpisodeConfig
 from venus_env.protocol.prompt import render_answer, render_call
 from venus_env.protocol.turns import Message
 from venus_env.tasks.task import Task

@@ -11,7 +11,7 @@ from venus_env.evaluation.card import ResultCard, make_card, read_card, write_ca
 from venus_env.evaluation.metrics import estimate
 from venus_env.evaluation.runner import evaluate
 from venus_env.policies.scripted import OraclePolicy
-from venus_env.protocol.episode import EpisodeConfig
+from venus_env.protocol.config import EpisodeConfig
 from venus_env.rewards.compose import RewardConfig
 from venus_env.tasks.task import Task
 

@@ -8,7 +8,7 @@ from venus_env.corpus import open_corpus
 from venus_env.corpus.document import Corpus
 from venus_env.policies import OraclePolicy, RandomPolicy, next_turn, start_episode
 from venus_env.policies.scripted import UNKNOWN, Style, hits_in
-from venus_env.protocol.episode import EpisodeConfig
+from venus_env.protocol.config import EpisodeConfig
 from venus_env.protocol.parser import Call, parse_turn
 from venus_env.protocol.prompt import unwrap_tool_response
 from venus_env.protocol.trajectory import Trajectory

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.env.protocol.tools import Lookup, Read
-from venus_env.protocol.episode import CallTool, Ended, Episode, EpisodeConfig, Observed, estimate_tokens
+from venus_env.protocol.config import EpisodeConfig
+from venus_env.protocol.episode import Episode, estimate_tokens
+from venus_env.protocol.events import CallTool, Ended, Observed
 from venus_env.protocol.prompt import forced_answer_request, render_answer, render_call
 from venus_env.protocol.turns import ToolResult
 

@@ -1,0 +1,43 @@
+"""Judges: who grades a final answer where matching words is not enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Grades the final answer of an episode; its verdict is both the outcome reward and the score.
+
+    A judge that cannot tell (its server is down, its reply makes no sense) raises: the episode then ends as
+    ``judge_failure``, which is no verdict on the policy. It never returns 0.0 for want of an opinion.
+    """
+
+    async def grade(self, question: str, answers: Sequence[str], prediction: str) -> float:
+        """Grade one answer.
+
+        Args:
+            question: What was asked.
+            answers: Accepted answers, at least one.
+            prediction: The policy's final answer, stripped; possibly empty.
+
+        Returns:
+            A verdict in [0, 1].
+        """
+        ...
+
+
+def check_verdict(verdict: object) -> float:
+    """Return what a judge said as a float.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is not in [0, 1].
+    """
+    if isinstance(verdict, bool) or not isinstance(verdict, int | float):
+        raise TypeError(f"a judge returns a number in [0, 1], got {verdict!r}")
+    if math.isnan(verdict) or not 0 <= verdict <= 1:
+        raise ValueError(f"a judge returns a number in [0, 1], got {verdict!r}")
+    return float(verdict)
