@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import gymnasium as gym
-from gymnasium.error import ResetNeeded
 
 from venus_env.beliefs.base import Belief, open_belief
 from venus_env.corpus import Corpus, open_corpus
 from venus_env.envs.portal import portal
-from venus_env.envs.spaces import UnicodeText
+from venus_env.envs.slot import EnvState, EpisodeSource, Observation, ObservationKind, Slot
 from venus_env.envs.transcript import transcript
 from venus_env.protocol.prompt import PromptStyle
 from venus_env.protocol.trajectory import Trajectory
 from venus_env.protocol.turns import Message
 from venus_env.rewards.compose import RewardConfig
+from venus_env.rewards.judge import Judge
 from venus_env.session import ResearchSession
 from venus_env.setting import EnvConfig, Setting, split_tasks
 from venus_env.tasks.loaders import load_tasks
 from venus_env.tasks.task import Task
 from venus_env.tools.base import Tool
+from venus_env.viewer.page import page
 
 T = TypeVar("T")
 
-_MAX_CHARACTERS = 10_000_000
 
-
-class ResearchEnv(gym.Env[str, str]):
+class ResearchEnv(gym.Env[Observation, str]):
     r"""Answer a question by searching a corpus and reading its pages.
 
     ## Description
@@ -61,35 +60,58 @@ class ResearchEnv(gym.Env[str, str]):
       bears on the goal.
     - `<answer>…</answer>`: the end of the episode.
 
-    Any other text is a malformed turn: the reply says what is wrong, and the turn counts. A call that repeats an
-    earlier one is answered with the earlier result.
+    Any other text is a malformed turn: the reply says what is wrong, and the turn counts. Reading is lenient about
+    layout and strict about content:
+
+    - The first pair of each tag counts wherever it stands, inside the thought too: of several tool calls only the first
+      runs, and a turn with both a call and an answer is malformed.
+    - A thought that is never closed ends where the action begins; one that is never opened starts the turn. Whatever
+      follows a `<tool_response>` that the agent wrote itself is not read.
+    - A call that cannot be read, or lacks an argument, does not run; nothing is guessed.
+    - A call that repeats an earlier one is answered with the earlier result. It counts as a turn.
+    - A turn that repeats the same text over and over is malformed, whatever it holds.
+    - An empty text is a malformed turn; one of 100 KB is a turn like any other, and may fill the context.
+    - Lone surrogates, which UTF-8 cannot encode, are outside the space; they become U+FFFD.
 
     ## Observation Space
     A text, `UnicodeText`: what the agent has not read yet. After `reset` it is the question; after a step it is the
     reply, wrapped in `<tool_response>…</tool_response>`; it is empty when the episode ends without one. Policies that
-    want the whole conversation, system prompt included, find what was added in `info["new_messages"]`. Tool text cannot
-    imitate the protocol: tags and special tokens in it are broken up invisibly.
+    want the whole conversation, system prompt included, find what was added in `info["new_messages"]`; with
+    `observation="messages"` that is the observation itself, a tuple of `{"role": str, "content": str}`, and all
+    observations joined are the conversation. Tool text cannot imitate the protocol: tags and special tokens in it are
+    broken up invisibly.
 
     ## Rewards
     The sum of `info["reward_terms"]`, in which a term that does not apply is absent:
 
     - `information_gain` (tool turns): S_t − S_{t−1}, where S is the mean log-probability that the belief gives to the
       tokens of the accepted answer (the likeliest, if there are several) after reading everything so far.
-    - `outcome` (the answer): word F1 against the accepted answers, in [0, 1].
+    - `outcome` (the answer): word F1 against the accepted answers, or a judge's verdict, in [0, 1].
     - `format` (any turn): −1 for a turn that is not laid out as above. It replaces the other terms of the turn.
 
-    If a tool or the belief breaks down, the reward is 0 and `info["score"]` is None: such an episode says nothing about
-    the agent and should be left out of averages.
+    If a tool, the belief or the judge breaks down, the reward is 0 and `info["score"]` is None: such an episode says
+    nothing about the agent and should be left out of averages.
 
     ## Starting State
     A task drawn uniformly from the split, or the one named by `options={"task_id": …}`.
 
     ## Episode End
     - Termination: the agent has answered.
-    - Truncation: anything else, named by `info["end"]`: `turn_limit`, `context_limit`, `time_limit`,
-      `malformed_limit` (five malformed turns in a row), or a breakdown (`tool_failure`, `judge_failure`, `aborted`).
+    - Truncation: anything else, named by `info["end"]`:
 
-    Before a limit cuts an episode off, the last reply asks for a final answer and leaves one turn for it.
+    | `info["end"]`     | Why                                                    | `info["score"]`    |
+    |-------------------|--------------------------------------------------------|--------------------|
+    | `answered`        | The agent has answered: terminated                     | the answer's grade |
+    | `turn_limit`      | `max_turns` turns, or `max_tool_calls` calls           | 0.0                |
+    | `context_limit`   | The conversation has reached `max_context_tokens`      | 0.0                |
+    | `time_limit`      | `time_limit_s` seconds since the start                 | 0.0                |
+    | `malformed_limit` | `max_malformed` malformed turns in a row (five)        | 0.0                |
+    | `tool_failure`    | A tool raised, or took longer than `tool_timeout_s`    | None               |
+    | `judge_failure`   | The belief or the judge raised                         | None               |
+    | `aborted`         | The step was cancelled, or whoever drives gave up      | None               |
+
+    Before a limit of turns, context or time cuts an episode off, the last reply asks for a final answer and leaves one
+    turn for it; `info["forced"]` names the limit. An answer given then ends the episode as `answered`.
 
     ## Information
     `reset` and `step` return fresh objects under the same keys:
@@ -101,12 +123,13 @@ class ResearchEnv(gym.Env[str, str]):
     | `turn`         | Record of the turn (kind, tool, arguments, form, …); None after `reset`                       |
     | `end`          | How the episode ended; `running` until then                                                   |
     | `forced`       | The limit that made the environment ask for a final answer, or None                          |
-    | `score`        | Exact match of the answer, 0.0 or 1.0; None while there is nothing to grade                  |
+    | `score`        | Exact match of the answer, 0.0 or 1.0, or a judge's verdict; None with nothing to grade      |
     | `reward_terms` | The parts of the reward                                                                      |
-    | `usage`        | Turns, tool calls, repeated calls, malformed turns and context tokens so far                  |
+    | `usage`        | Turns, tool calls, repeated calls, malformed turns, context tokens and more so far            |
 
     Accepted answers and evidence are in none of them. `env.unwrapped.trajectory` is the full record for training and
-    evaluation, and `env.unwrapped.task` the task itself.
+    evaluation, and `env.unwrapped.task` the task itself. `get_state` and `set_state` go back to an earlier turn; copies
+    (pickle, deepcopy) go on with the episode.
 
     ## Arguments
     Names, paths or objects; copies of the environment (pickle, deepcopy, worker processes) open paths again.
@@ -118,19 +141,23 @@ class ResearchEnv(gym.Env[str, str]):
     - `rewards`: a `RewardConfig` or a dict of its fields.
     - `belief`: `"lexical"` (a language model over the words read so far), any other spec of `open_belief`, a `Belief`,
       or None for no information gain.
+    - `judge`: a `Judge` that grades answers for both outcome and score, in place of comparing texts.
     - `prompt`: `"full"`, or `"compact"` for very small models.
     - `tool_style`: layout of what the tools return, `"full"` or `"compact"`; follows the prompt if None.
     - `current_date`: the date in the prompt; None leaves it out.
     - `max_turns`, `max_context_tokens`: budgets. Tokens are estimated.
     - `top_k`, `snippet_words`, `visit_tokens`: pages per search, words per snippet, tokens per page read.
-    - `episode`: a dict of further fields of `EpisodeConfig`, for example `{"turn_jitter": 5}`.
-    - `render_mode`: `"ansi"` (`render()` returns the conversation as text) or `"human"` (prints it as it goes).
+    - `episode`: a dict of further fields of `EpisodeConfig`, for example `{"turn_jitter": 5, "time_limit_s": 60}`.
+    - `clock`: a function that gives seconds, for `time_limit_s`.
+    - `observation`: `"text"` or `"messages"`.
+    - `render_mode`: `"ansi"` (`render()` returns the conversation as text), `"html"` (as a page, with rewards and
+      ending) or `"human"` (prints it as it goes).
 
     ## Version History
     - v0: Initial version.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "render_fps": 1}  # noqa: RUF012 (gym.Env has it so)
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "html", "human"], "render_fps": 1}  # noqa: RUF012 (as gym.Env)
 
     def __init__(
         self,
@@ -141,6 +168,7 @@ class ResearchEnv(gym.Env[str, str]):
         tools: Sequence[Tool] | None = None,
         rewards: RewardConfig | Mapping[str, Any] | None = None,
         belief: str | Belief | None = "lexical",
+        judge: Judge | None = None,
         prompt: PromptStyle = "full",
         tool_style: Literal["full", "compact"] | None = None,
         current_date: str | None = "2026-03-01",
@@ -150,17 +178,17 @@ class ResearchEnv(gym.Env[str, str]):
         snippet_words: int = 40,
         visit_tokens: int = 1000,
         episode: Mapping[str, Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        observation: ObservationKind = "text",
         render_mode: str | None = None,
     ) -> None:
         # Absolute, so that a copy in another process opens the same files.
         corpus, tasks = _absolute(corpus), _absolute(tasks)
         self._arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode {render_mode!r} is unknown; use None, 'ansi' or 'human'")
+        _check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        _check_choice("observation", observation, get_args(ObservationKind))
         self.render_mode = render_mode
-        self.tasks = _open_tasks(tasks, split)
-        self._index = {task.id: task for task in self.tasks}
-        self.config = EnvConfig(
+        config = EnvConfig(
             prompt=prompt,
             tool_style=tool_style or prompt,
             current_date=current_date,
@@ -172,20 +200,31 @@ class ResearchEnv(gym.Env[str, str]):
             rewards=RewardConfig.model_validate(rewards or {}),
             **(episode or {}),
         )
-        self.setting = Setting.open(self.config, corpus=open_corpus(corpus))
+        opened = _open_tasks(tasks, split)
+        setting = Setting.open(config, corpus=open_corpus(corpus))
         if tools is not None:
-            self.setting = Setting(self.config, self.setting.corpus, tuple(tools))
-        self.belief = open_belief(belief, self.setting.corpus)
-        self.observation_space = UnicodeText(_MAX_CHARACTERS)
-        self.action_space = UnicodeText(_MAX_CHARACTERS)
-        self._session: ResearchSession | None = None
+            setting = Setting(config, setting.corpus, tuple(tools))
+        self.source = EpisodeSource(
+            setting, opened, open_belief(belief, setting.corpus), judge, clock=clock, observation=observation
+        )
+        self.observation_space = self.source.observation_space()
+        self.action_space = self.source.action_space()
+        self._slot = Slot(self.source)
+
+    @property
+    def config(self) -> EnvConfig:
+        """Rules, tools and rewards."""
+        return self.source.setting.config
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks that episodes are drawn from."""
+        return self.source.tasks
 
     @property
     def session(self) -> ResearchSession:
         """The episode under way."""
-        if self._session is None:
-            raise ResetNeeded("call reset() first")
-        return self._session
+        return self._slot.session
 
     @property
     def task(self) -> Task:
@@ -202,84 +241,96 @@ class ResearchEnv(gym.Env[str, str]):
         """The whole record so far."""
         return self.session.trajectory()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode.
 
         Args:
             seed: Seeds the choice of tasks and everything random in the episodes.
             options: ``{"task_id": id}`` chooses the task.
+
+        Raises:
+            ValueError: An option is unknown, or names no task.
+            EpisodeFailedToStart: The belief failed on the question.
         """
         super().reset(seed=seed)
-        unknown = set(options or {}) - {"task_id"}
-        if unknown:
-            raise ValueError(f"reset: unknown options {sorted(unknown)}; the only one is 'task_id'")
-        # Both draws happen whether or not a task is named, so that naming one changes nothing else.
-        drawn = self.tasks[int(self.np_random.integers(len(self.tasks)))]
-        episode_seed = int(self.np_random.integers(2**31))
-        task_id = (options or {}).get("task_id")
-        if task_id is not None and task_id not in self._index:
-            raise ValueError(
-                f"reset: there is no task {task_id!r} among the {len(self.tasks)} tasks of this environment"
-            )
-        task = drawn if task_id is None else self._index[task_id]
-        session = self.setting.session(task, episode_seed, belief=self.belief)
-        opening = portal().run(session.start())
-        if session.done:
-            raise RuntimeError(f"the episode could not start ({session.episode.end}); the log tells why")
-        self._session = session
-        self._show(opening)
-        return opening[-1]["content"], self._info(opening, None, {})
+        observation, info = portal().run(self._slot.reset(self.np_random, options))
+        self._show(info["new_messages"])
+        return observation, info
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Play one turn."""
-        if not isinstance(action, str):
-            raise TypeError(f"an action is the text of a turn, a str; got {type(action).__name__}")
-        if self.session.done:
-            raise ResetNeeded(f"the episode has ended ({self.session.episode.end}); call reset()")
-        outcome = portal().run(self.session.step(action))
-        self._show(outcome.new_messages)
-        reply = outcome.new_messages[-1]
-        observation = reply["content"] if reply["role"] == "user" else ""
-        terminated = outcome.end == "answered"
-        info = self._info(outcome.new_messages, asdict(outcome.turn), outcome.reward_terms)
-        return observation, outcome.reward, terminated, outcome.done and not terminated, info
+    def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Play one turn.
+
+        Raises:
+            TypeError: ``action`` is no text.
+            ResetNeeded: There is no episode, or it has ended.
+        """
+        transition = portal().run(self._slot.step(action))
+        self._show(transition[-1]["new_messages"])
+        return transition
+
+    def get_state(self) -> EnvState:
+        """Return the state between two turns, for :meth:`set_state`; tree search and resuming are made of the two."""
+        generator = None if self._np_random is None else dict(self._np_random.bit_generator.state)
+        return EnvState(np_random=generator, session=self._slot.get_state())
+
+    def set_state(self, state: EnvState) -> None:
+        """Go on from ``state``, which can be used any number of times, also in another process.
+
+        From there on the same actions lead to the same transitions, and the same tasks are drawn after the episode.
+
+        Args:
+            state: Taken from an environment with the same tools and rules.
+
+        Raises:
+            ValueError: The state was taken under other rules, or with other tools.
+        """
+        self._slot.set_state(state.session)
+        if state.np_random is None:
+            self._np_random, self._np_random_seed = None, None
+        else:
+            self.np_random.bit_generator.state = state.np_random
 
     def render(self) -> str | None:  # type: ignore[override]
-        """Return the conversation so far as text in mode ``ansi``; mode ``human`` prints as it goes."""
+        """Show the conversation so far.
+
+        Returns:
+            In mode ``ansi`` text for a terminal, in mode ``html`` a page of its own; in mode ``human``, which prints as
+            it goes, None.
+        """
         if self.render_mode is None:
-            gym.logger.warn("render() does nothing without a render_mode; pass render_mode='ansi' or 'human' to make()")
+            gym.logger.warn("render() does nothing without a render_mode; pass render_mode='ansi', 'html' or 'human'")
+        if self.render_mode == "html":
+            return page(self.trajectory)
         return transcript(self.messages) if self.render_mode == "ansi" else None
 
     def close(self) -> None:
         """Forget the episode; may be called more than once."""
-        self._session = None
+        self._slot.clear()
 
     def __getstate__(self) -> dict[str, Any]:
-        """State of a copy: its arguments and its random stream. It has no episode under way until it is reset."""
-        kept = ("_arguments", "_np_random", "_np_random_seed", "spec")
-        return {name: getattr(self, name) for name in kept}
+        """State of a copy: its arguments, its random stream and, between two turns, its episode."""
+        kept = ("_np_random", "_np_random_seed", "spec")
+        return {
+            "arguments": self._arguments,
+            "attributes": {name: getattr(self, name) for name in kept},
+            "session": self._slot.get_state(),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state["_arguments"])  # type: ignore[misc]
-        self.__dict__.update(state)
-
-    def _info(
-        self, new_messages: list[Message], turn: dict[str, Any] | None, reward_terms: dict[str, float]
-    ) -> dict[str, Any]:
-        return {
-            "task_id": self.session.task.id,
-            "new_messages": new_messages,
-            "turn": turn,
-            "end": self.session.episode.end,
-            "forced": self.session.episode.forced,
-            "score": self.session.score,
-            "reward_terms": reward_terms,
-            "usage": asdict(self.session.episode.usage),
-        }
+        self.__init__(**state["arguments"])  # type: ignore[misc]
+        self.__dict__.update(state["attributes"])
+        self._slot.set_state(state["session"])
 
     def _show(self, new_messages: list[Message]) -> None:
         if self.render_mode == "human":
             print(transcript(new_messages), flush=True)
+
+
+def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} {value!r} is unknown; use one of {', '.join(map(repr, choices))}")
 
 
 def _absolute(spec: T) -> T | str:

@@ -20,6 +20,7 @@ from venus_env.policies.scripted import OraclePolicy
 from venus_env.protocol.prompt import render_answer, render_call
 from venus_env.protocol.trajectory import Trajectory
 from venus_env.tasks.task import Evidence, Task
+from venus_env.viewer.page import page
 
 LUND = Task(
     id="lund",
@@ -48,10 +49,11 @@ def play(env: Any, through: gym.Env[str, str] | None = None) -> list[tuple[Any, 
     return steps
 
 
-def test_check_env_with_warnings_as_errors() -> None:
+@pytest.mark.parametrize("arguments", [{}, {"observation": "messages"}, {"render_mode": "html"}])
+def test_check_env_with_warnings_as_errors(arguments: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        wrapped = gym.make("VenusResearch-v0")
+        wrapped = gym.make("VenusResearch-v0", **arguments)
         check_env(wrapped.unwrapped)
         wrapped.reset(seed=0)
         play(wrapped.unwrapped, through=wrapped)  # under Gymnasium's passive checker
@@ -186,7 +188,8 @@ def test_task_files_and_splits(env: ResearchEnv) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"render_mode": "rgb_array"}, "render_mode 'rgb_array' is unknown"),
+        ({"render_mode": "rgb_array"}, "render_mode 'rgb_array' is unknown; use one of None, 'ansi', 'html', 'human'"),
+        ({"observation": "pixels"}, "observation 'pixels' is unknown"),
         ({"tasks": []}, "at least one task"),
         ({"tasks": "embedded", "split": "tset"}, "no task of split 'tset'"),
         ({"belief": "gut"}, "belief 'gut' is unknown"),
@@ -214,6 +217,53 @@ def test_misuse_is_explained() -> None:
     env.close()
 
 
+def test_under_the_wrappers_of_gymnasium() -> None:
+    made = gym.make("VenusResearch-v0", max_episode_steps=2)
+    assert isinstance(made, gym.wrappers.TimeLimit)
+    env = gym.wrappers.RecordEpisodeStatistics(made)
+    with pytest.raises(ResetNeeded):
+        env.step("x")  # OrderEnforcing is inside
+    env.reset(seed=0)
+    search = render_call("t", "search", {"query": ["Lund"]})
+    first = env.step(search)
+    assert first[2:4] == (False, False)
+    last = env.step(search)
+    assert last[2:4] == (False, True)
+    assert last[4]["end"] == "running"  # the wrapper's limit is none of the environment's own
+    assert last[4]["episode"]["l"] == 2
+    assert last[4]["episode"]["r"] == pytest.approx(first[1] + last[1], abs=1e-5)  # the wrapper rounds
+    env.close()
+
+
+def test_message_observations_add_up_to_the_conversation() -> None:
+    env = small(observation="messages")
+    observation, info = env.reset(seed=0)
+    assert list(observation) == info["new_messages"]
+    joined = list(observation)
+    for turn in (render_call("t", "search", {"query": ["Lund"]}), "malformed", render_answer("t", "Sweden")):
+        observation, *_, info = env.step(turn)
+        assert env.observation_space.contains(observation)
+        assert list(observation) == info["new_messages"]
+        joined += observation
+    assert joined == env.messages
+    assert [message["role"] for message in joined] == ["system", "user"] + ["assistant", "user"] * 2 + ["assistant"]
+
+
+class HalfRight:
+    """A judge that finds every answer half right."""
+
+    async def grade(self, question: str, answers: Any, prediction: str) -> float:
+        return 0.5
+
+
+def test_a_judge_grades_in_place_of_the_rules() -> None:
+    env = small(judge=HalfRight())
+    env.reset(seed=0)
+    _, reward, _, _, info = env.step(render_answer("t", "Sweden"))
+    assert (reward, info["score"], info["reward_terms"]) == (0.5, 0.5, {"outcome": 0.5})
+    assert env.trajectory.score == 0.5
+
+
 async def test_steps_inside_a_running_loop() -> None:
     env = small()
     env.reset(seed=0)
@@ -224,8 +274,7 @@ async def test_steps_inside_a_running_loop() -> None:
 def test_copies_reopen_and_continue_the_random_stream(env: ResearchEnv, duplicate: Any) -> None:
     env.reset(seed=5)
     twin = duplicate(env)
-    with pytest.raises(ResetNeeded):
-        twin.step("x")
+    assert data_equivalence(play(env), play(twin), exact=True)  # the episode under way goes on in both
     assert [env.reset()[1]["task_id"] for _ in range(5)] == [twin.reset()[1]["task_id"] for _ in range(5)]
     assert play(twin)[-1][4]["score"] == 1.0
     assert twin.np_random_seed == 5
@@ -278,6 +327,10 @@ def test_rendering(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[question]\n  In which country is Lund?" in text
     assert "[tool]\n  https://x/lund" in text
     assert capsys.readouterr().out == ""
+
+    env = small(render_mode="html")
+    env.reset(seed=0)
+    assert env.render() == page(env.trajectory)
 
     env = small(render_mode="human")
     env.reset(seed=0)

@@ -1,0 +1,208 @@
+"""What the Gymnasium environments are made of: a source of episodes, and slots in which they are played.
+
+:class:`venus_env.envs.research.ResearchEnv` is one slot behind a synchronous interface,
+:class:`venus_env.envs.vector.ResearchVectorEnv` many slots on one event loop. What an episode is, and
+what is said about it, is decided here for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from pydantic import BaseModel, ConfigDict
+
+from venus_env.beliefs.base import Belief
+from venus_env.envs.spaces import UnicodeText
+from venus_env.protocol.turns import Message
+from venus_env.rewards.judge import Judge
+from venus_env.session import ResearchSession, SessionState
+from venus_env.setting import Setting
+from venus_env.tasks.task import Task
+
+ObservationKind = Literal["text", "messages"]
+Observation: TypeAlias = str | tuple[Message, ...]
+Transition: TypeAlias = tuple[Observation, float, bool, bool, dict[str, Any]]
+
+MAX_CHARACTERS = 10_000_000
+"""Longest text that counts as an action or observation."""
+
+_MAX_ROLE_CHARACTERS = 16
+
+
+class EpisodeFailedToStart(RuntimeError):
+    """The belief failed on the question itself, so there is no episode to play."""
+
+
+class EnvState(BaseModel):
+    """State of an environment between two turns; a JSON value through ``model_dump_json``.
+
+    It holds accepted answers and evidence: no policy may see it.
+
+    Attributes:
+        np_random: State of the generator that draws the next tasks; None if it has not been seeded.
+        session: The episode under way; None before the first reset.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    np_random: dict[str, Any] | None
+    session: SessionState | None
+
+
+@dataclass(frozen=True)
+class EpisodeSource:
+    """Where an environment's episodes come from.
+
+    Attributes:
+        setting: Corpus, tools, rules and rewards.
+        tasks: Tasks to draw from, at least one.
+        belief: Scores the accepted answers; None for no information gain.
+        judge: Grades answers; None for the rules of ``setting.config.rewards``.
+        clock: Seconds from any fixed point, for a time limit.
+        observation: What an observation is.
+    """
+
+    setting: Setting
+    tasks: Sequence[Task]
+    belief: Belief | None
+    judge: Judge | None
+    clock: Callable[[], float]
+    observation: ObservationKind
+
+    @cached_property
+    def _by_id(self) -> dict[str, Task]:
+        return {task.id: task for task in self.tasks}
+
+    def observation_space(self) -> spaces.Space[Any]:
+        """A text; or the messages added, as a tuple of ``{"role", "content"}``."""
+        if self.observation == "text":
+            return UnicodeText(MAX_CHARACTERS)
+        return spaces.Sequence(spaces.Dict(role=UnicodeText(_MAX_ROLE_CHARACTERS), content=UnicodeText(MAX_CHARACTERS)))
+
+    def action_space(self) -> UnicodeText:
+        """The text of a turn."""
+        return UnicodeText(MAX_CHARACTERS)
+
+    def draw(self, rng: np.random.Generator, options: Mapping[str, Any] | None = None) -> tuple[Task, int]:
+        """Draw a task and the seed of an episode.
+
+        Both draws happen whether or not ``options`` name a task, so that naming one changes nothing else.
+
+        Raises:
+            ValueError: An option is unknown, or names no task.
+        """
+        options = options or {}
+        unknown = set(options) - {"task_id"}
+        if unknown:
+            raise ValueError(f"reset: unknown options {sorted(unknown)}; the only one is 'task_id'")
+        drawn = self.tasks[int(rng.integers(len(self.tasks)))]
+        seed = int(rng.integers(2**31))
+        task_id = options.get("task_id")
+        if task_id is None:
+            return drawn, seed
+        if task_id not in self._by_id:
+            raise ValueError(
+                f"reset: there is no task {task_id!r} among the {len(self.tasks)} tasks of this environment"
+            )
+        return self._by_id[task_id], seed
+
+    def session(self, task: Task, seed: int | None, state: SessionState | None = None) -> ResearchSession:
+        """Make the session of one episode."""
+        return self.setting.session(task, seed, belief=self.belief, judge=self.judge, clock=self.clock, state=state)
+
+
+class Slot:
+    """The place of one episode at a time.
+
+    Args:
+        source: Where the episodes come from.
+    """
+
+    def __init__(self, source: EpisodeSource) -> None:
+        self.source = source
+        self._session: ResearchSession | None = None
+
+    @property
+    def session(self) -> ResearchSession:
+        """The episode under way."""
+        if self._session is None:
+            raise ResetNeeded("call reset() first")
+        return self._session
+
+    async def reset(
+        self, rng: np.random.Generator, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode; returns its first observation and info.
+
+        Raises:
+            EpisodeFailedToStart: The belief failed on the question.
+        """
+        session = self.source.session(*self.source.draw(rng, options))
+        opening = await session.start()
+        if session.done:
+            raise EpisodeFailedToStart(
+                f"task {session.task.id!r} could not start ({session.episode.end}); the log tells why"
+            )
+        self._session = session
+        return self._observation(opening), self._info(opening, None, {})
+
+    async def step(self, action: str) -> Transition:
+        """Play one turn; returns what ``gymnasium.Env.step`` does."""
+        check_action(action)
+        if self.session.done:
+            raise ResetNeeded(f"the episode has ended ({self.session.episode.end}); call reset()")
+        outcome = await self.session.step(action)
+        terminated = outcome.end == "answered"
+        info = self._info(outcome.new_messages, asdict(outcome.turn), outcome.reward_terms)
+        observation = self._observation(outcome.new_messages)
+        return observation, outcome.reward, terminated, outcome.done and not terminated, info
+
+    def clear(self) -> None:
+        """Forget the episode."""
+        self._session = None
+
+    def get_state(self) -> SessionState | None:
+        """State of the episode; None if there is none."""
+        return None if self._session is None else self._session.state()
+
+    def set_state(self, state: SessionState | None) -> None:
+        """Go on from a state, taken in this or another slot with the same tools and rules."""
+        self._session = None if state is None else self.source.session(state.task, state.seed, state)
+
+    def _observation(self, new_messages: Sequence[Message]) -> Observation:
+        if self.source.observation == "messages":
+            return tuple(message.copy() for message in new_messages)
+        # What the policy wrote itself is no news to it: an episode that ends without a reply ends on an empty text.
+        last = new_messages[-1]
+        return last["content"] if last["role"] == "user" else ""
+
+    def _info(
+        self, new_messages: list[Message], turn: dict[str, Any] | None, reward_terms: dict[str, float]
+    ) -> dict[str, Any]:
+        episode = self.session.episode
+        return {
+            "task_id": self.session.task.id,
+            "new_messages": new_messages,
+            "turn": turn,
+            "end": episode.end,
+            "forced": episode.forced,
+            "score": self.session.score,
+            "reward_terms": reward_terms,
+            "usage": asdict(episode.usage),
+        }
+
+
+def check_action(action: object) -> None:
+    """Refuse anything but a text.
+
+    Raises:
+        TypeError: ``action`` is no ``str``.
+    """
+    if not isinstance(action, str):
+        raise TypeError(f"an action is the text of a turn, a str; got {type(action).__name__}")

@@ -1,0 +1,1 @@
+"""Recorded episodes for people to look at."""
