@@ -244,6 +244,7 @@ class ResearchSession:
             seed=self.seed,
             metrics={"return": float(sum(sum(terms.values()) for terms in self._reward_terms))},
             versions=dict(_versions()),
+            error=self.episode.error,
         )
 
     async def _run_tool(self, call: CallTool) -> None:

@@ -26,7 +26,7 @@ class EvidenceReader:
 
     def __init__(self) -> None:
         self._call: Call | None = None
-        self._seen: set[tuple[str, ...]] = set()
+        self._seen: set[str] = set()
 
     def read(self, messages: Sequence[Message]) -> Iterator[list[str]]:
         """Yield the new sentences of the tool replies among ``messages``; everything else is not evidence."""
@@ -37,7 +37,7 @@ class EvidenceReader:
             elif message["role"] == "user" and self._call is not None:
                 reply = restore(unwrap_tool_response(message["content"]))
                 for sentence in _reply_sentences(reply, self._call):
-                    key = tuple(sentence)
+                    key = " ".join(sentence)  # a tuple of the words would take several times the memory
                     if key and key not in self._seen:
                         self._seen.add(key)
                         yield sentence
@@ -94,10 +94,12 @@ def _without_echoes(found: list[list[str]], echoes: Sequence[list[str]]) -> list
     kept = [True] * len(flat)
     for echo in echoes:
         size = len(echo)
-        for start in range(len(flat) - size + 1) if size else ():
-            if flat[start : start + size] == echo and all(kept[start : start + size]):
+        for start in _occurrences(flat, echo):
+            if all(kept[start : start + size]):
                 kept[start : start + size] = [False] * size
                 break
+    if all(kept):
+        return found
     position = 0
     result = []
     for sentence in found:
@@ -105,3 +107,12 @@ def _without_echoes(found: list[list[str]], echoes: Sequence[list[str]]) -> list
         result.append([word for word, keep in zip(sentence, marks, strict=True) if keep])
         position += len(sentence)
     return result
+
+
+def _occurrences(flat: list[str], phrase: list[str]) -> Iterator[int]:
+    """Positions at which ``phrase`` stands in ``flat``; jumps from one first word to the next."""
+    position = -1
+    for _ in range(flat.count(phrase[0]) if phrase else 0):
+        position = flat.index(phrase[0], position + 1)
+        if flat[position : position + len(phrase)] == phrase:
+            yield position

@@ -86,7 +86,8 @@ class LexicalState:
 
     def _add(self, sentence: Sequence[str]) -> None:
         self._length += len(sentence)
-        self._counts.update(word for word in sentence if word in self._wanted)  # no other count is ever asked for
+        if not self._wanted.isdisjoint(sentence):  # no other count is ever asked for
+            self._counts.update(word for word in sentence if word in self._wanted)
 
     def _log_probability(self, word: str, prior: float) -> float:
         return math.log((self._counts[word] + self._mu * prior) / (self._length + self._mu))

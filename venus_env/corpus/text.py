@@ -30,6 +30,7 @@ _ABBREVIATION_TEXT = """
 _ABBREVIATIONS = frozenset(_ABBREVIATION_TEXT.split())
 _SENTENCE_END = re.compile(r"[.!?]+[\"'”’)\]]*(?=\s+[\"'“‘(\[]*[^\W_a-z])|[。！？]+[”’」』）]*|\n+")
 _LAST_TOKEN = re.compile(r"[^\s(\[\"'“‘]+$")
+_LONGEST_ABBREVIATION = 32  # characters; more than any has, so that a longer token cut there is still none
 
 
 def scrub(text: str) -> str:
@@ -79,7 +80,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _is_abbreviation(before: str) -> bool:
     """Tell whether the full stop after ``before`` belongs to its last token."""
-    found = _LAST_TOKEN.search(before)
+    found = _LAST_TOKEN.search(before[-_LONGEST_ABBREVIATION:])  # not the whole sentence: it is searched from the left
     if found is None:
         return False
     token = found.group()

@@ -80,6 +80,7 @@ class Episode:
         end: How the episode ended, ``running`` until then.
         forced: The limit that made the environment ask for a final answer, None if it has not asked.
         answer: The final answer, stripped; None until there is one.
+        error: Why the infrastructure failed, if it has.
         max_turns: The turn limit of this episode, after jitter.
 
     Args:
@@ -118,6 +119,7 @@ class Episode:
         self.end: End = "running"
         self.forced: Forced | None = None
         self.answer: str | None = None
+        self.error: str | None = None
         self._memory: dict[str, ToolResult] = {}
         self._pending: tuple[Turn, str] | None = None
         self._malformed_in_a_row = 0
@@ -202,14 +204,15 @@ class Episode:
 
         Args:
             end: ``tool_failure``, ``judge_failure`` or ``aborted``.
-            reason: What happened; recorded with the turn that was under way.
+            reason: What happened; recorded for the episode, and with the turn that was under way.
         """
         if end not in INFRASTRUCTURE_ENDS:
             raise ValueError(f"{end!r} is not an infrastructure ending; use one of {sorted(INFRASTRUCTURE_ENDS)}")
         if self.done and end != "judge_failure":
             raise RuntimeError(f"the episode has already ended ({self.end})")
+        self.error = clean_text(reason)
         if self.turns:
-            self.turns[-1].error = clean_text(reason)
+            self.turns[-1].error = self.error
         self._pending = None
         return self._finish(end)
 
@@ -234,6 +237,7 @@ class Episode:
             end=self.end,
             forced=self.forced,
             answer=self.answer,
+            error=self.error,
             max_turns=self.max_turns,
             memory=dict(self._memory),
             malformed_in_a_row=self._malformed_in_a_row,
@@ -261,7 +265,8 @@ class Episode:
         episode.messages = [message.copy() for message in state.messages]
         episode.turns = [replace(turn) for turn in state.turns]
         episode.usage = replace(state.usage, tools=dict(state.usage.tools))
-        episode.end, episode.forced, episode.answer = state.end, state.forced, state.answer
+        episode.end, episode.forced = state.end, state.forced
+        episode.answer, episode.error = state.answer, state.error
         episode._memory = dict(state.memory)
         episode._malformed_in_a_row = state.malformed_in_a_row
         episode._started = episode._now() - state.elapsed_s

@@ -47,7 +47,7 @@ class Malformed:
 
 def clean_text(text: str) -> str:
     """Make any ``str`` encodable: surrogate pairs become their character, lone surrogates U+FFFD."""
-    if not _SURROGATE.search(text):
+    if text.isascii() or not _SURROGATE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

@@ -26,6 +26,7 @@ class EpisodeState(BaseModel):
         end: ``running``, or how the episode has ended.
         forced: The limit that made the environment ask for a final answer.
         answer: The final answer.
+        error: Why the infrastructure failed.
         max_turns: Turn limit as drawn.
         memory: Results of the calls so far, by call.
         malformed_in_a_row: Malformed turns since the last one that was not.
@@ -41,6 +42,7 @@ class EpisodeState(BaseModel):
     end: End
     forced: Forced | None
     answer: str | None
+    error: str | None
     max_turns: int
     memory: dict[str, ToolResult]
     malformed_in_a_row: int

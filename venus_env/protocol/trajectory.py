@@ -32,6 +32,20 @@ class Trajectory(BaseModel):
 
     ``task`` holds the full task, accepted answers included: a trajectory is a training and evaluation record and is
     never shown to a policy.
+
+    Attributes:
+        schema_: Name of the format.
+        task: The task as :meth:`venus_env.tasks.task.Task.record` gives it.
+        messages: The conversation; empty if the episode could not even begin.
+        turns: One record per turn of the policy.
+        end: How the episode ended.
+        forced: The limit at which a final answer was asked for, if it was.
+        score: In [0, 1]; None where there is nothing to grade.
+        usage: What the episode spent; what its policy counted by itself (tokens, requests) is under ``policy``.
+        seed: Seed of the episode.
+        metrics: Figures of the whole episode; ``return`` is the sum of all reward terms.
+        versions: What it was recorded with.
+        error: Why the infrastructure failed, where it is what ended the episode.
     """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
@@ -47,6 +61,7 @@ class Trajectory(BaseModel):
     seed: int | None = None
     metrics: dict[str, float] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
+    error: str | None = None
 
     def record(self) -> dict[str, Any]:
         """Plain JSON value of this trajectory: one line of a ``venus.trajectory/1`` file."""

@@ -70,6 +70,8 @@ def _facts(trajectory: Trajectory) -> str:
         "Context tokens": usage.get("context_tokens", 0),
         "Task": trajectory.task.get("id", ""),
     }
+    if trajectory.error is not None:
+        facts["Error"] = trajectory.error
     if trajectory.end != "running":
         facts["Accepted"] = " | ".join(trajectory.task.get("answers", []))
     return (
