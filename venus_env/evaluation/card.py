@@ -75,6 +75,7 @@ def make_card(
     tools: Sequence[Tool],
     config: EpisodeConfig,
     rewards: RewardConfig,
+    judge: str | None = None,
     baselines: dict[str, Estimate] | None = None,
     notes: dict[str, str] | None = None,
 ) -> ResultCard:
@@ -88,6 +89,7 @@ def make_card(
         tasks_hash=_tasks_hash(trajectories),
         prompt_hash=_sha256(system_prompt(tools, config.prompt, config.current_date)),
         tools=[tool_schema(tool) for tool in tools],
+        judge=judge,
         budgets=config,
         rewards=rewards,
         scores=summarise(trajectories),

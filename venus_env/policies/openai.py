@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 
+from venus_env.policies.errors import PolicyError
 from venus_env.protocol.turns import Message
 from venus_env.seeding import derive_seed
 from venus_env.tasks.task import Task
@@ -18,17 +22,17 @@ logger = logging.getLogger(__name__)
 
 _EXCERPT = 300  # characters of a server's error text worth showing
 _LONGEST_WAIT_S = 60.0
-
-
-class PolicyError(Exception):
-    """The endpoint gave no usable turn: an infrastructure failure, never a wrong answer."""
+_TRY_AGAIN = frozenset({408, 425, 429})  # besides all server errors
 
 
 class OpenAIPolicy:
     """Writes turns by ``POST {base_url}/chat/completions``.
 
     Rate limits (429), server errors (5xx), time-outs and broken connections are tried again with growing pauses;
-    anything else raises :class:`PolicyError` at once.
+    anything else raises :class:`PolicyError` at once. One client, hence one pool of connections, serves all episodes.
+
+    Attributes:
+        usage: What all episodes have spent; keys as in :class:`OpenAIEpisodePolicy`.
 
     Args:
         base_url: Address up to and including the version, e.g. ``http://localhost:8000/v1``.
@@ -41,7 +45,7 @@ class OpenAIPolicy:
             one; None sends none.
         stop: Texts at which the server stops. The defaults keep a model from inventing tool replies.
         extra: Further fields of the request body, e.g. ``{"top_k": 20}``.
-        timeout_s: Time for one attempt.
+        timeout_s: Time that the server may take for one attempt.
         attempts: How often a request is tried in all.
         backoff_s: First pause between attempts; it doubles each time. A server's ``Retry-After`` goes first.
         max_connections: Most requests at a time.
@@ -73,6 +77,7 @@ class OpenAIPolicy:
         self.url = f"{base_url.rstrip('/')}/chat/completions"
         self.model = model
         self.seed = seed
+        self.usage: Counter[str] = Counter()
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._body: dict[str, Any] = {
             "model": model,
@@ -110,8 +115,13 @@ class OpenAIPolicy:
             self._client = None
             await client.aclose()
 
-    async def complete(self, messages: Sequence[Message], seed: int | None) -> str:
+    async def complete(self, messages: Sequence[Message], seed: int | None, usage: Counter[str]) -> str:
         """Ask the server for one assistant message.
+
+        Args:
+            messages: The conversation so far.
+            seed: Seed of the request; None sends none.
+            usage: Counts of the episode, added to whether the request succeeds or not.
 
         Raises:
             PolicyError: The server refused, or did not give an answer in the allowed attempts.
@@ -120,18 +130,19 @@ class OpenAIPolicy:
         if seed is not None:
             body["seed"] = seed
         for attempt in range(1, self._attempts + 1):
-            trouble, wait_s = "", self._backoff_s * 2 ** (attempt - 1) * (1 + self._jitter.random() / 4)
+            self._count(usage, requests=1, retries=int(attempt > 1))
+            wait_s = self._backoff_s * 2 ** (attempt - 1) * (1 + self._jitter.random() / 4)
             try:
                 response = await self._open_client().post(self.url, json=body, headers=self._headers)
             except httpx.TimeoutException:
                 trouble = f"no answer within {self._timeout_s:g} s"
-            except httpx.TransportError as error:
+            except (httpx.TransportError, httpx.DecodingError) as error:
                 trouble = f"{type(error).__name__}: {error}"
             else:
                 if response.status_code == 200:
-                    return self._turn(response)
+                    return self._turn(response, usage)
                 trouble = f"HTTP {response.status_code}: {response.text[:_EXCERPT]}"
-                if response.status_code != 429 and response.status_code < 500:
+                if response.status_code not in _TRY_AGAIN and response.status_code < 500:
                     raise PolicyError(f"{self.url} refused the request for model {self.model!r}: {trouble}")
                 wait_s = _retry_after(response) or wait_s
             if attempt < self._attempts:
@@ -151,40 +162,75 @@ class OpenAIPolicy:
             self._client = (loop, client)
         return self._client[1]
 
-    def _turn(self, response: httpx.Response) -> str:
+    def _turn(self, response: httpx.Response, usage: Counter[str]) -> str:
         """Text of the first choice; reasoning that the server split off goes back into ``<think>``."""
         try:
-            message = response.json()["choices"][0]["message"]
+            payload = response.json()
+            choice = payload["choices"][0]
+            message = choice["message"]
             content = message.get("content") or ""
             reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise PolicyError(
                 f"{self.url} answered in a form that is no chat completion ({error!r}): {response.text[:_EXCERPT]}"
             ) from error
+        self._count(usage, truncated_turns=int(choice.get("finish_reason") == "length"), **_tokens(payload))
         if reasoning and "<think>" not in content:
             return f"<think>\n{str(reasoning).strip()}\n</think>\n{content}"
         return str(content)
 
+    def _count(self, usage: Counter[str], **spent: int) -> None:
+        for counts in (self.usage, usage):
+            counts.update(spent)
+
 
 class OpenAIEpisodePolicy:
-    """One episode of an :class:`OpenAIPolicy`; it only adds the seeds of the requests."""
+    """One episode of an :class:`OpenAIPolicy`: the seeds of its requests, and what it spends.
+
+    Attributes:
+        usage: ``requests`` sent, ``retries`` among them, ``truncated_turns`` that the server cut at the token limit.
+            Where the server reports them also ``prompt_tokens``, ``completion_tokens`` and ``cached_tokens``, which
+            is the part of the prompt tokens that came from the server's cache.
+    """
 
     def __init__(self, policy: OpenAIPolicy, seed: int | None) -> None:
+        self.usage: Counter[str] = Counter()
         self._policy = policy
         self._seed = seed
 
     async def act(self, messages: Sequence[Message]) -> str:
-        """Write the next turn."""
+        """Write the next turn.
+
+        Raises:
+            PolicyError: The server gave none.
+        """
         seed = None
         if self._policy.seed is not None:
             turn = sum(message["role"] == "assistant" for message in messages)
             seed = derive_seed(self._policy.seed, self._seed or 0, turn)
-        return await self._policy.complete(messages, seed)
+        return await self._policy.complete(messages, seed, self.usage)
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds that the server asks to wait; None without a header, or where it holds a date."""
+    """Seconds that the server asks to wait, given as a number or as a date; None if it does not ask."""
+    value = response.headers.get("Retry-After", "")
     try:
-        return max(0.0, float(response.headers["Retry-After"]))
-    except (KeyError, ValueError):
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
         return None
+
+
+def _tokens(payload: Mapping[str, Any]) -> dict[str, int]:
+    """Token counts of a response, as far as the server gives them."""
+    usage = payload.get("usage")
+    if not isinstance(usage, Mapping):
+        return {}
+    counts = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens")}
+    details = usage.get("prompt_tokens_details")
+    if isinstance(details, Mapping):
+        counts["cached_tokens"] = details.get("cached_tokens")
+    return {name: count for name, count in counts.items() if isinstance(count, int)}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pytest
 
@@ -11,8 +12,9 @@ from venus_env.evaluation.metrics import summarise
 from venus_env.evaluation.runner import evaluate
 from venus_env.policies.random import RandomPolicy
 from venus_env.policies.scripted import OraclePolicy
-from venus_env.protocol.episode import EpisodeConfig
+from venus_env.protocol.config import EpisodeConfig
 from venus_env.protocol.prompt import render_answer
+from venus_env.protocol.trajectory import Trajectory
 from venus_env.protocol.turns import Message
 from venus_env.session import ResearchSession
 from venus_env.tasks.task import Task
@@ -113,6 +115,190 @@ async def test_concurrency_is_bounded_and_used(corpus: Corpus, tasks: list[Task]
 
     await evaluate(Slow(), tasks, Sessions(corpus), samples=4, concurrency=5, progress=False)
     assert Slow.most == 5
+
+
+async def test_a_turn_that_is_no_text_aborts_its_episode_only(corpus: Corpus, tasks: list[Task]) -> None:
+    class Mute:
+        async def act(self, messages: Sequence[Message]) -> str:
+            return None if "Lyon" in messages[1]["content"] else render_answer("", "krone")  # type: ignore[return-value]
+
+    trajectories = await evaluate(Mute(), tasks, Sessions(corpus), progress=False)
+    assert [each.end for each in trajectories] == ["aborted", "answered", "answered"]
+    assert trajectories[0].error == "the policy failed: TypeError: Mute.act returned None instead of text"
+    assert trajectories[1].error is None
+
+
+async def test_a_policy_that_is_cancelled_from_elsewhere_aborts_its_episode_only(
+    corpus: Corpus, tasks: list[Task]
+) -> None:
+    class Orphaned(Answers):
+        async def act(self, messages: Sequence[Message]) -> str:
+            if "Lyon" in messages[1]["content"]:
+                request = asyncio.get_running_loop().create_future()
+                request.cancel()
+                await request
+            return await super().act(messages)
+
+    trajectories = await evaluate(Orphaned(), tasks, Sessions(corpus), concurrency=1, progress=False)
+    assert [each.end for each in trajectories] == ["aborted", "answered", "answered"]
+    assert trajectories[0].error == "the policy failed: RuntimeError: Orphaned.act was cancelled"
+
+
+async def test_one_session_that_cannot_be_made_or_started_loses_its_episode_only(
+    corpus: Corpus, tasks: list[Task], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(ResearchSession):
+        async def start(self) -> list[Message]:
+            raise ConnectionError("no start")
+
+    sessions = Sessions(corpus)
+
+    def make(task: Task, seed: int) -> ResearchSession:
+        if task.id == "lyon":
+            raise ValueError("this task cannot be asked")
+        return Broken(task, sessions.tools, seed=seed) if task.id == "oslo" else sessions(task, seed)
+
+    ended: list[Trajectory] = []
+    trajectories = await evaluate(
+        OraclePolicy(), tasks, make, concurrency=1, on_episode=ended.append, progress=False, seed=4
+    )
+    assert [each.end for each in trajectories] == ["aborted", "aborted", "answered"]
+    assert trajectories[0].error == "the session cannot be made: ValueError: this task cannot be asked"
+    assert trajectories[0].seed is not None
+    assert trajectories[1].error == "the session failed: ConnectionError: no start"
+    assert "lyon" in caplog.text
+    assert [each.task["id"] for each in ended] == ["lyon", "oslo", "norway"]
+    assert summarise(trajectories).graded == 1
+
+
+async def test_what_no_session_can_be_made_from_is_an_error_of_the_settings(corpus: Corpus, tasks: list[Task]) -> None:
+    ended: list[Trajectory] = []
+
+    def make(task: Task, seed: int) -> ResearchSession:
+        return ResearchSession(task, Sessions(corpus).tools, config=EpisodeConfig(turn_jitter=3))  # it needs a seed
+
+    with pytest.raises(ValueError, match="turn_jitter needs a seeded generator"):
+        await evaluate(OraclePolicy(), tasks, make, on_episode=ended.append, progress=False)
+    assert ended == []
+
+
+async def test_a_step_that_fails_loses_its_episode_only(corpus: Corpus, tasks: list[Task]) -> None:
+    sessions = Sessions(corpus)
+
+    def count(text: str) -> int:
+        if "Leroy" in text:
+            raise UnicodeError("cannot count this")
+        return len(text)
+
+    def make(task: Task, seed: int) -> ResearchSession:
+        return ResearchSession(task, sessions.tools, seed=seed, count_tokens=count)
+
+    trajectories = await evaluate(OraclePolicy(), tasks, make, progress=False)
+    assert [each.end for each in trajectories] == ["aborted", "answered", "answered"]
+    assert trajectories[0].error == "the session failed: UnicodeError: cannot count this"
+
+
+class Answers:
+    """Gives the answer of Oslo."""
+
+    async def act(self, messages: Sequence[Message]) -> str:
+        return render_answer("", "Kari Dahl")
+
+
+async def test_episodes_are_handed_over_as_they_end(corpus: Corpus, tasks: list[Task]) -> None:
+    order = ["Oslo", "Norway", "Lyon"]
+    ended: list[Trajectory] = []
+    turn_of = [asyncio.Event() for _ in order]
+    turn_of[0].set()
+
+    class InOrder(Answers):
+        async def act(self, messages: Sequence[Message]) -> str:
+            await turn_of[next(place for place, word in enumerate(order) if word in messages[1]["content"])].wait()
+            return await super().act(messages)
+
+    def hand_over(trajectory: Trajectory) -> None:
+        ended.append(trajectory)
+        if len(ended) < len(order):
+            turn_of[len(ended)].set()
+
+    trajectories = await evaluate(InOrder(), tasks, Sessions(corpus), on_episode=hand_over, progress=False)
+    assert [each.task["id"] for each in ended] == ["oslo", "norway", "lyon"]
+    assert [each.task["id"] for each in trajectories] == ["lyon", "oslo", "norway"]
+    assert sorted(ended, key=str) == sorted(trajectories, key=str)
+
+
+async def test_cancelling_keeps_what_has_been_handed_over(corpus: Corpus, tasks: list[Task]) -> None:
+    class EndlessInLyon(Answers):
+        async def act(self, messages: Sequence[Message]) -> str:
+            if "Lyon" in messages[1]["content"]:
+                await asyncio.Event().wait()
+            return await super().act(messages)
+
+    ended: list[Trajectory] = []
+    two_are_done = asyncio.Event()
+
+    def hand_over(trajectory: Trajectory) -> None:
+        ended.append(trajectory)
+        if len(ended) == 2:
+            two_are_done.set()
+
+    run = asyncio.create_task(evaluate(EndlessInLyon(), tasks, Sessions(corpus), on_episode=hand_over, progress=False))
+    await two_are_done.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert {each.task["id"] for each in ended} == {"oslo", "norway"}
+
+
+async def test_an_episode_that_cannot_be_handed_over_stops_the_run(corpus: Corpus, tasks: list[Task]) -> None:
+    def full(trajectory: Trajectory) -> None:
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        await evaluate(Answers(), tasks, Sessions(corpus), on_episode=full, progress=False)
+
+
+async def test_episodes_of_an_earlier_run_are_left_out(corpus: Corpus, tasks: list[Task]) -> None:
+    everything = await evaluate(RandomPolicy(), tasks, Sessions(corpus), samples=2, progress=False)
+    played = {(str(each.task["id"]), each.seed or 0) for each in everything[:3]}
+    rest = await evaluate(RandomPolicy(), tasks, Sessions(corpus), samples=2, skip=played, progress=False)
+    assert rest == everything[3:]
+
+
+async def test_what_an_episodes_policy_counts_is_recorded(corpus: Corpus, tasks: list[Task]) -> None:
+    class Counting:
+        usage: ClassVar = {"requests": 99}  # of all episodes
+
+        def new_episode(self, task: Task | None = None, *, seed: int | None = None) -> Counting.Player:
+            return self.Player()
+
+        class Player:
+            def __init__(self) -> None:
+                self.usage = {"requests": 0}
+
+            def act(self, messages: Sequence[Message]) -> str:
+                self.usage["requests"] += 1
+                if "Oslo" in messages[1]["content"]:
+                    raise ConnectionError
+                return render_answer("", "x")
+
+    trajectories = await evaluate(Counting(), tasks, Sessions(corpus), progress=False)
+    assert [each.usage["policy"] for each in trajectories] == [{"requests": 1}] * 3
+    assert "policy" not in (await evaluate(Answers(), tasks, Sessions(corpus), progress=False))[0].usage
+
+
+async def test_the_progress_bar_shows_score_and_failures(
+    corpus: Corpus, tasks: list[Task], capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Flaky(Answers):
+        async def act(self, messages: Sequence[Message]) -> str:
+            if "Norway" in messages[1]["content"]:
+                raise ConnectionError
+            return await super().act(messages)
+
+    await evaluate(Flaky(), tasks, Sessions(corpus))
+    assert "3/3" in (shown := capsys.readouterr().err)
+    assert "score 0.500, infrastructure endings 1" in shown
 
 
 async def test_bad_arguments_are_named(corpus: Corpus, tasks: list[Task]) -> None:

@@ -7,13 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from venus_env.policies.base import EpisodePolicies, Policy
-from venus_env.policies.openai import OpenAIPolicy, PolicyError
+from venus_env.policies.errors import PolicyError
+from venus_env.policies.openai import OpenAIPolicy
 from venus_env.protocol.turns import Message
 
 MESSAGES: list[Message] = [{"role": "system", "content": "Answer."}, {"role": "user", "content": "Which city?"}]
@@ -47,6 +50,11 @@ class Endpoint:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+
+def spent(prompt: int, completion: int, cached: int | None = None) -> dict[str, Any]:
+    details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": cached}}
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion, **details}
 
 
 def completion(content: str | None, **extra: Any) -> Reply:
@@ -101,6 +109,70 @@ async def test_split_reasoning_is_put_back(endpoint: Endpoint) -> None:
     assert await policy.act(MESSAGES) == "<think>\nso it is\n</think>\n<answer>x</answer>"
     endpoint.reply = lambda number, body: completion(None)
     assert await policy.act(MESSAGES) == ""
+    await policy.aclose()
+
+
+async def test_usage_is_summed_per_episode_and_over_all(endpoint: Endpoint) -> None:
+    replies: list[Reply] = [
+        (200, completion("a")[1] | {"usage": spent(100, 7)}, {}),
+        (503, "busy", {}),
+        (200, completion("b")[1] | {"usage": spent(120, 8, cached=64)}, {}),
+        (200, {"choices": [{"message": {"content": "cut"}, "finish_reason": "length"}], "usage": None}, {}),
+    ]
+    endpoint.reply = lambda number, body: replies[number - 1]
+    policy = OpenAIPolicy(endpoint.url, "m", backoff_s=0.001)
+    first, second = policy.new_episode(seed=1), policy.new_episode(seed=2)
+    assert [await first.act(MESSAGES), await first.act(MESSAGES), await second.act(MESSAGES)] == ["a", "b", "cut"]
+    assert first.usage == {
+        "requests": 3,
+        "retries": 1,
+        "truncated_turns": 0,
+        "prompt_tokens": 220,
+        "completion_tokens": 15,
+        "cached_tokens": 64,
+    }
+    assert dict(second.usage) == {"requests": 1, "retries": 0, "truncated_turns": 1}  # it reported no tokens
+    assert policy.usage == first.usage + second.usage
+    await policy.aclose()
+
+
+async def test_what_a_failed_turn_cost_is_counted(endpoint: Endpoint) -> None:
+    endpoint.reply = lambda number, body: (500, "out of memory", {})
+    policy = OpenAIPolicy(endpoint.url, "m", attempts=3, backoff_s=0.001)
+    episode = policy.new_episode()
+    with pytest.raises(PolicyError):
+        await episode.act(MESSAGES)
+    assert (episode.usage["requests"], episode.usage["retries"]) == (3, 2)
+    await policy.aclose()
+
+
+@pytest.mark.parametrize(("ahead_s", "least", "most"), [(30, 20.0, 30.0), (-60, 0.01, 0.02), (9999, 60.0, 60.0)])
+async def test_retry_after_may_be_a_date(
+    endpoint: Endpoint, ahead_s: int, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("venus_env.policies.openai.asyncio.sleep", note)
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=ahead_s), usegmt=True)
+    replies: list[Reply] = [(503, "busy", {"Retry-After": date}), completion("at last")]
+    endpoint.reply = lambda number, body: replies[number - 1]
+    policy = OpenAIPolicy(endpoint.url, "m", backoff_s=0.01)
+    assert await policy.act(MESSAGES) == "at last"
+    (wait,) = [wait for wait in waits if wait > 0]
+    assert least <= wait <= most
+    await policy.aclose()
+
+
+async def test_a_broken_connection_is_retried(endpoint: Endpoint) -> None:
+    replies: list[Reply] = [(200, "cut", {"Content-Length": "500"}), completion("whole")]
+    endpoint.reply = lambda number, body: replies[number - 1]
+    policy = OpenAIPolicy(endpoint.url, "m", backoff_s=0.001)
+    assert await policy.act(MESSAGES) == "whole"
     await policy.aclose()
 
 
@@ -160,12 +232,31 @@ def test_works_from_one_event_loop_after_another(endpoint: Endpoint) -> None:
     assert [asyncio.run(policy.act(MESSAGES)) for _ in range(2)] == ["hi", "hi"]
 
 
-async def test_many_at_once(endpoint: Endpoint) -> None:
-    endpoint.reply = lambda number, body: completion(body["messages"][1]["content"])
+async def test_one_client_serves_many_episodes_within_its_bound(endpoint: Endpoint) -> None:
+    lock, running, most = threading.Lock(), 0, 0
+
+    def reply(number: int, body: Any) -> Reply:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.01)
+        with lock:
+            running -= 1
+        return completion(body["messages"][1]["content"])
+
+    endpoint.reply = reply
     policy = OpenAIPolicy(endpoint.url, "m", max_connections=4)
     questions = [str(i) for i in range(30)]
-    asked = (policy.act([MESSAGES[0], {"role": "user", "content": question}]) for question in questions)
+    episodes = [policy.new_episode(seed=seed) for seed in range(30)]
+    asked = [
+        episode.act([MESSAGES[0], {"role": "user", "content": question}])
+        for episode, question in zip(episodes, questions, strict=True)
+    ]
     assert await asyncio.gather(*asked) == questions
+    assert most == 4
+    assert [episode.usage["requests"] for episode in episodes] == [1] * 30
+    assert policy.usage["requests"] == 30
     await policy.aclose()
 
 

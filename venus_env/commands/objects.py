@@ -1,0 +1,29 @@
+"""Policies and judges that users bring from modules of their own, named ``module:attribute``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from venus_env.commands.errors import CommandError
+from venus_env.plugins import load_object
+
+
+def load_as(spec: str, option: str, *protocols: type) -> Any:
+    """Load an object that satisfies one of ``protocols``; see :func:`venus_env.plugins.load_object`.
+
+    Args:
+        spec: ``module:attribute``: the object, its class, or a function that makes it.
+        option: Name of the command-line option, for messages.
+        *protocols: Runtime-checkable protocols.
+
+    Raises:
+        CommandError: There is no such object, or it is something else.
+    """
+    try:
+        found = load_object(spec, option)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    if not isinstance(found, protocols):
+        wanted = " or ".join(protocol.__name__ for protocol in protocols)
+        raise CommandError(f"{option} {spec!r}: this is {type(found).__name__}, which is no {wanted}")
+    return found
