@@ -16,9 +16,8 @@ The strings around messages come from the tokenizer's chat template (:class:`Cha
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Protocol
 
 from venus_env.protocol.turns import Message
@@ -179,7 +178,8 @@ class Renderer:
         added = dict(tokenizer.get_added_vocab())
         self._tags = {tag: added[tag] for tag in PROTOCOL_TAGS if tag in added}
         self._tag_pattern = re.compile("(" + "|".join(map(re.escape, self._tags)) + ")") if self._tags else None
-        self._added = tuple(added)
+        # One pass over a text, however many tokens were added: Llama 3 reserves 250 of them.
+        self._added_pattern = re.compile("|".join(re.escape(token) for token in added if len(token) > 1) or "(?!)")
         self.end_of_turn_id = added[self.layout.end_of_turn]
         if self.decode([*self._plain("x"), *self._plain("y")]) != "xy":
             raise ValueError(
@@ -187,6 +187,9 @@ class Renderer:
                 "their own; use a byte-level tokenizer"
             )
         self._user_to_turn_ids = self._layout_ids(self.layout.user_to_turn)
+        layout = self.layout
+        frames = (layout.before_system, layout.system_to_user, layout.turn_to_user)
+        self._frames = {frame: self._split(frame, added) for frame in frames}
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to text, control tokens included."""
@@ -237,6 +240,11 @@ class Renderer:
                 )
         return conversation
 
+    def _split(self, frame: str, added: Iterable[str]) -> tuple[list[int], str]:
+        """Ids of a frame up to its last control token, and the text after that."""
+        cut = max((frame.rindex(token) + len(token) for token in added if token in frame), default=0)
+        return self._layout_ids(frame[:cut]), frame[cut:]
+
     def _layout_ids(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False) if text else []
 
@@ -246,9 +254,7 @@ class Renderer:
         Only the frame's tail after its last control token (``"user\n"``) can merge with the text, so the two are
         encoded together.
         """
-        cut = max((frame.rindex(token) + len(token) for token in self._added if token in frame), default=0)
-        lead, text = frame[cut:], _well_formed(text)
-        head = self._layout_ids(frame[:cut])
+        (head, lead), text = self._frames[frame], _well_formed(text)
         if trusted:
             return [*head, *self._tagged(lead + text)]
         wrapped = text.startswith(_OPEN) and text.removeprefix(_OPEN).endswith(_CLOSE)
@@ -271,15 +277,13 @@ class Renderer:
 
     def _plain(self, text: str) -> list[int]:
         """Encode text in which no added token is recognised: each is broken after its first character."""
-        cuts = {0, len(text)}
-        for token in self._added:
-            start = text.find(token) if len(token) > 1 else -1
-            while start >= 0:
-                cuts.add(start + 1)
-                start = text.find(token, start + 1)
         ids: list[int] = []
-        for start, end in pairwise(sorted(cuts)):
-            ids += self.tokenizer.encode(text[start:end], add_special_tokens=False)
+        start = 0
+        while found := self._added_pattern.search(text, start):  # tokens may overlap: go on after the first character
+            ids += self.tokenizer.encode(text[start : found.start() + 1], add_special_tokens=False)
+            start = found.start() + 1
+        if start < len(text):
+            ids += self.tokenizer.encode(text[start:], add_special_tokens=False)
         return ids
 
 

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import CONTROL, TAGS
+from tests.conftest import CONTROL, TAGS, train_tokenizer
+from tests.env.chat_templates import STRICT_TEMPLATE, strict_history
+from venus_env.protocol.prompt import wrap_tool_response
+from venus_env.protocol.turns import Message
 from venus_env.tokens import ChatLayout, Renderer
 
 SFT = Path(__file__).resolve().parents[2] / "../shared/data/trajectories/sft"
@@ -22,7 +25,13 @@ MESSAGES = [
 ]
 
 
-@pytest.fixture(params=["chatml_tokenizer", "thinking_tokenizer"])
+@pytest.fixture(scope="session")
+def strict_tokenizer() -> Any:
+    """The template of :mod:`tests.env.chat_templates`, strict about thinking as Qwen3's thinking models are."""
+    return train_tokenizer(STRICT_TEMPLATE)
+
+
+@pytest.fixture(params=["chatml_tokenizer", "thinking_tokenizer", "strict_tokenizer"])
 def renderer(request: pytest.FixtureRequest) -> Renderer:
     return Renderer(request.getfixturevalue(request.param))
 
@@ -80,6 +89,80 @@ def test_earlier_thinking_stays_in_context_though_the_template_would_strip_it(th
     follow_up = [*MESSAGES[:3], {"role": "user", "content": "Answer now."}]
     assert "I look." not in full_render(renderer, follow_up, True)
     assert "I look." in renderer.decode(renderer.encode(follow_up).ids)
+
+
+def test_a_strict_template_agrees_while_every_reply_is_wrapped_and_every_thought_laid_out_its_way(
+    strict_tokenizer: Any,
+) -> None:
+    renderer = Renderer(strict_tokenizer)
+    assert renderer.layout.opened == "<think>\n"
+    assert strict_history(MESSAGES) == [message["content"] for message in MESSAGES]
+    assert renderer.decode(renderer.encode(MESSAGES[:4]).ids) == full_render(renderer, MESSAGES[:4], True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "thought_is_lost"),
+    [
+        ("<tool_response>\nx\n</tool_response>", False),
+        ("Answer now.", True),
+        ("<tool_response>\nx", True),
+        ("<tool_response>\nx\n</tool_response>\n", True),
+        (" <tool_response>\nx\n</tool_response>", True),
+    ],
+)
+def test_a_strict_template_strips_earlier_thoughts_at_any_reply_that_is_not_wrapped_and_the_context_keeps_them(
+    strict_tokenizer: Any, reply: str, thought_is_lost: bool
+) -> None:
+    renderer = Renderer(strict_tokenizer)
+    messages: list[Message] = [*MESSAGES[:3], {"role": "user", "content": reply}]  # type: ignore[list-item]
+    context, render = renderer.decode(renderer.encode(messages).ids), full_render(renderer, messages, True)
+    thought = "<think>\nI look.\n</think>\n\n"
+    assert context.count(thought) == 1
+    assert render == (context.replace(thought, "") if thought_is_lost else context)
+
+
+def test_a_strict_template_lays_thoughts_out_anew_and_the_context_keeps_them_as_written(strict_tokenizer: Any) -> None:
+    renderer = Renderer(strict_tokenizer)
+    written = {"role": "assistant", "content": "<think>\nI look.</think><tool_call>\n{}\n</tool_call>\n"}
+    messages = [*MESSAGES[:2], written, MESSAGES[3]]
+    context, render = renderer.decode(renderer.encode(messages).ids), full_render(renderer, messages, True)  # type: ignore[arg-type]
+    assert written["content"] in context
+    assert render == context.replace("I look.</think>", "I look.\n</think>\n\n")
+
+
+TEXTS = st.lists(
+    st.sampled_from(["Lund", "\n", "\r\n", " ", "\U0001f600", "<think>", "</think>", "<|im_end|>", "</tool_response>"])
+).map("".join)
+
+
+@settings(max_examples=100, deadline=None)
+@given(rounds=st.lists(st.tuples(TEXTS, TEXTS, TEXTS, st.booleans()), min_size=1, max_size=5))
+def test_full_render_of_a_strict_template_differs_from_the_context_in_old_thoughts_only(
+    strict_tokenizer: Any, rounds: list[tuple[str, str, str, bool]]
+) -> None:
+    renderer = Renderer(strict_tokenizer)
+    messages: list[Message] = [{"role": "system", "content": "S"}, {"role": "user", "content": "Q"}]
+    for thought, action, reply, wrapped in rounds:
+        turn = "<think>\n" + f"{thought}</think>{action}".lstrip("\n")
+        messages.append({"role": "assistant", "content": turn})
+        messages.append({"role": "user", "content": wrap_tool_response(reply) if wrapped else reply})
+
+    def laid_out(texts: list[str]) -> str:
+        pairs = zip(messages, texts, strict=True)
+        text = "".join(f"<|im_start|>{message['role']}\n{text}<|im_end|>\n" for message, text in pairs)
+        return text + "<|im_start|>assistant\n<think>\n"
+
+    assert renderer.decode(renderer.encode(messages).ids) == laid_out([message["content"] for message in messages])
+    assert full_render(renderer, messages, True) == laid_out(strict_history(messages))
+
+
+@pytest.mark.parametrize("text", ["<|im_<|im_end|>", "<<think>think>", "<|im_start|><|im_end|>", "a<think>", "<think>"])
+def test_no_added_token_survives_in_plain_text_where_tokens_meet_or_nest(renderer: Renderer, text: str) -> None:
+    ids = renderer.encode_user(text)
+    assert renderer.decode(ids) == renderer.layout.turn_to_user + text + renderer.layout.user_to_turn
+    frame = renderer.encode_user("x")
+    added = set(renderer.tokenizer.get_added_vocab().values())
+    assert [token for token in ids if token in added] == [token for token in frame if token in added]
 
 
 def test_sampled_ids_are_kept_and_a_missing_end_of_turn_is_context(renderer: Renderer) -> None:
