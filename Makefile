@@ -6,7 +6,7 @@ CONFIG ?= configs/tiny-cpu.yaml
 ARGS   ?=
 BIN    := $(VENV)/bin
 
-.PHONY: train test test-slow nightly lint install clean
+.PHONY: train test test-slow nightly bench lint install clean
 
 train: install  ## data, SFT, RL and evaluation on the embedded world: make train ARGS="rl.steps=20 run.dir=runs/mine"
 	$(BIN)/python -m venus_rl.train --config $(CONFIG) $(ARGS)
@@ -19,6 +19,9 @@ test-slow: install  ## the end-to-end tests
 
 nightly: install  ## fuzzing and crash matrices
 	$(BIN)/python -m pytest -m nightly
+
+bench: install  ## the speed of the environment; results go to bench/results
+	$(BIN)/python -m bench.env_throughput --out bench/results/env_throughput.json
 
 lint: install
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ import gymnasium as gym
 if TYPE_CHECKING:
     from venus_env.corpus import open_corpus
     from venus_env.envs.research import ResearchEnv
+    from venus_env.envs.vector import ResearchVectorEnv
     from venus_env.protocol import Episode, EpisodeConfig, Trajectory
     from venus_env.rewards import RewardConfig
     from venus_env.session import ResearchSession
@@ -29,6 +30,7 @@ __all__ = [
     "EpisodeConfig",
     "ResearchEnv",
     "ResearchSession",
+    "ResearchVectorEnv",
     "RewardConfig",
     "Task",
     "Trajectory",
@@ -42,6 +44,7 @@ _HOMES = {
     "EpisodeConfig": "venus_env.protocol",
     "ResearchEnv": "venus_env.envs.research",
     "ResearchSession": "venus_env.session",
+    "ResearchVectorEnv": "venus_env.envs.vector",
     "RewardConfig": "venus_env.rewards",
     "Task": "venus_env.tasks.task",
     "Trajectory": "venus_env.protocol",
@@ -56,4 +59,8 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
-gym.register(id="VenusResearch-v0", entry_point="venus_env.envs.research:ResearchEnv")
+gym.register(
+    id="VenusResearch-v0",
+    entry_point="venus_env.envs.research:ResearchEnv",
+    vector_entry_point="venus_env.envs.vector:ResearchVectorEnv",
+)

@@ -71,11 +71,19 @@ def _attribute(owner: Any, name: str, where: str) -> Any:
     try:
         return getattr(owner, name)
     except AttributeError as error:
-        public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+        public = [known for known in dir(owner) if not known.startswith("_")]
         near = difflib.get_close_matches(name, public, n=1)
-        own = [attribute for attribute in public if getattr(owner, attribute, None).__class__ is not ModuleType]
+        own = [known for known in public if not _is_imported(owner, known)]
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(own[:20]) or 'no public names'}"
         raise ValueError(f"{where} has no attribute {name!r}; {hint}") from error
+
+
+def _is_imported(owner: Any, name: str) -> bool:
+    """Whether a module has only imported this module, class or function, which is hardly what was meant."""
+    value = getattr(owner, name, None)
+    defined_here = getattr(value, "__module__", None) == getattr(owner, "__name__", None)
+    named = inspect.isclass(value) or inspect.isroutine(value)
+    return inspect.ismodule(owner) and (inspect.ismodule(value) or (named and not defined_here))
 
 
 def _line(error: BaseException) -> str:

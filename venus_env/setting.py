@@ -12,6 +12,7 @@ from pydantic import Field
 
 from venus_env.beliefs.base import Belief
 from venus_env.corpus import open_corpus
+from venus_env.corpus.batching import BatchingCorpus
 from venus_env.corpus.document import Corpus
 from venus_env.protocol.config import EpisodeConfig
 from venus_env.rewards.compose import RewardConfig
@@ -73,7 +74,7 @@ class Setting:
         """
         corpus = corpus if corpus is not None else open_corpus(config.corpus)
         search = SearchTool(
-            corpus,
+            BatchingCorpus(corpus),  # what many episodes search for at the same time is one search
             config.top_k,
             config.snippet_words,
             style="compact" if config.tool_style == "compact" else "json",

@@ -195,6 +195,10 @@ class Renderer:
         """Decode ids to text, control tokens included."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
 
+    def count_tokens(self, text: str) -> int:
+        """Length of a text in tokens, for budgets."""
+        return len(self.tokenizer.encode(text, add_special_tokens=False))
+
     def decode_turn(self, ids: Sequence[int]) -> str:
         r"""Text of a sampled turn as the protocol reads it.
 

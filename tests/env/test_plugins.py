@@ -9,6 +9,7 @@ from venus_env.plugins import load_object
 
 MODULE = """
 import functools, json
+from pathlib import Path
 class Tool:
     name = "lookup"
     class Inner:
@@ -66,7 +67,7 @@ def test_factories_are_called(spec: str, made: Any) -> None:
         ("mine_:tol", r"module 'mine_' has no attribute 'tol'; did you mean 'tool'\?"),
         (
             "mine_:xyz",
-            r"module 'mine_' has no attribute 'xyz'; it has Needy, Tool, broken, later, make, ",
+            r"module 'mine_' has no attribute 'xyz'; it has Needy, Tool, broken, later, make, partial, ",
         ),
         ("mine_:Tool.outer_", r"'Tool' has no attribute 'outer_'"),
         ("mine_:Needy", r"calling Needy\(\) without arguments failed: TypeError: .*corpus.*a function without"),

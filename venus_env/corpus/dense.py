@@ -131,15 +131,17 @@ class DenseIndex:
 
     def rank(self, vector: Floats, limit: int) -> npt.NDArray[np.int64]:
         """Return up to ``limit`` rows, best first; none for a zero vector, which says nothing."""
+        return self.rank_batch(vector[None], limit)[0]
+
+    def rank_batch(self, vectors: Floats, limit: int) -> list[npt.NDArray[np.int64]]:
+        """Do what :meth:`rank` does for many vectors, one row each, in one pass; a ranking is the same either way."""
         import faiss
 
-        if not vector.any():
-            return np.empty(0, dtype=np.int64)
-        # One thread: OpenMP's pool does not survive a fork, and one query is a small job.
+        # One thread: OpenMP's pool does not survive a fork, and searches are small jobs.
         faiss.omp_set_num_threads(1)
-        _, rows = self._index.search(vector[None], min(limit, self._index.ntotal))
-        found: npt.NDArray[np.int64] = rows[0]
-        return found
+        _, rows = self._index.search(vectors, min(limit, self._index.ntotal))
+        nothing = np.empty(0, dtype=np.int64)
+        return [found if vector.any() else nothing for vector, found in zip(vectors, rows, strict=True)]
 
 
 def _wheel_file(name: str) -> Path:

@@ -97,10 +97,10 @@ class LocalCorpus:
             self._fused(
                 k,
                 self._store.titled(query),
-                self._pages(partial(lexical.rank, query), depth),
-                self._pages(partial(dense.rank, vector), depth),
+                self._pages(lexical.rank(query, depth), partial(lexical.rank, query), depth),
+                self._pages(rows, partial(dense.rank, vector), depth),
             )
-            for query, vector in zip(queries, vectors, strict=True)
+            for query, vector, rows in zip(queries, vectors, dense.rank_batch(vectors, depth), strict=True)
         ]
 
     def passages(self) -> Iterator[Passage]:
@@ -138,11 +138,18 @@ class LocalCorpus:
                 f"{self._data}: removed or changed since it was opened, perhaps by a rebuild; open it anew ({error})"
             ) from error
 
-    def _pages(self, rank: Callable[[int], npt.NDArray[np.int64]], depth: int) -> dict[int, int]:
-        """Rank pages by their best passage: page number to row, best first, ``depth`` pages if there are so many."""
+    def _pages(
+        self, rows: npt.NDArray[np.int64], rank: Callable[[int], npt.NDArray[np.int64]], depth: int
+    ) -> dict[int, int]:
+        """Rank pages by their best passage: page number to row, best first, ``depth`` pages if there are so many.
+
+        Args:
+            rows: The best ``depth`` rows.
+            rank: Gives the best rows to any other limit.
+            depth: Pages wanted.
+        """
         limit = depth
         while True:
-            rows = rank(limit)
             best: dict[int, int] = {}
             for page, row in zip(self._store.page_of[rows].tolist(), rows.tolist(), strict=True):
                 best.setdefault(page, row)
@@ -150,6 +157,7 @@ class LocalCorpus:
             if len(best) >= depth or len(rows) < limit or limit >= len(self._store):
                 return best
             limit *= 4
+            rows = rank(limit)
 
     def _fused(self, k: int, titled: list[int], lexical: dict[int, int], dense: dict[int, int]) -> list[Hit]:
         fused = fuse([titled, list(lexical), list(dense)], _WEIGHTS)[:k]

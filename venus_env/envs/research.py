@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -24,7 +25,6 @@ from venus_env.setting import EnvConfig, Setting, split_tasks
 from venus_env.tasks.loaders import load_tasks
 from venus_env.tasks.task import Task
 from venus_env.tools.base import Tool
-from venus_env.viewer.page import page
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ class ResearchEnv(gym.Env[Observation, str]):
     |----------------|----------------------------------------------------------------------------------------------|
     | `task_id`      | Id of the task                                                                               |
     | `new_messages` | Chat messages added: system prompt and question, then the agent's turn and the reply          |
-    | `turn`         | Record of the turn (kind, tool, arguments, form, …); None after `reset`                       |
+    | `turn`         | The `Turn` (kind, tool, arguments, …): an object, no dict; None after `reset`                 |
     | `end`          | How the episode ended; `running` until then                                                   |
     | `forced`       | The limit that made the environment ask for a final answer, or None                          |
     | `score`        | Exact match of the answer, 0.0 or 1.0, or a judge's verdict; None with nothing to grade      |
@@ -145,10 +145,11 @@ class ResearchEnv(gym.Env[Observation, str]):
     - `prompt`: `"full"`, or `"compact"` for very small models.
     - `tool_style`: layout of what the tools return, `"full"` or `"compact"`; follows the prompt if None.
     - `current_date`: the date in the prompt; None leaves it out.
-    - `max_turns`, `max_context_tokens`: budgets. Tokens are estimated.
+    - `max_turns`, `max_context_tokens`: budgets.
     - `top_k`, `snippet_words`, `visit_tokens`: pages per search, words per snippet, tokens per page read.
     - `episode`: a dict of further fields of `EpisodeConfig`, for example `{"turn_jitter": 5, "time_limit_s": 60}`.
     - `clock`: a function that gives seconds, for `time_limit_s`.
+    - `count_tokens`: a function that gives the length of a text in tokens, for the budgets; estimated if None.
     - `observation`: `"text"` or `"messages"`.
     - `render_mode`: `"ansi"` (`render()` returns the conversation as text), `"html"` (as a page, with rewards and
       ending) or `"human"` (prints it as it goes).
@@ -179,6 +180,7 @@ class ResearchEnv(gym.Env[Observation, str]):
         visit_tokens: int = 1000,
         episode: Mapping[str, Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        count_tokens: Callable[[str], int] | None = None,
         observation: ObservationKind = "text",
         render_mode: str | None = None,
     ) -> None:
@@ -205,7 +207,7 @@ class ResearchEnv(gym.Env[Observation, str]):
         if tools is not None:
             setting = Setting(config, setting.corpus, tuple(tools))
         self.source = EpisodeSource(
-            setting, opened, open_belief(belief, setting.corpus), judge, clock=clock, observation=observation
+            setting, opened, open_belief(belief, setting.corpus), judge, clock, count_tokens, observation
         )
         self.observation_space = self.source.observation_space()
         self.action_space = self.source.action_space()
@@ -292,6 +294,12 @@ class ResearchEnv(gym.Env[Observation, str]):
         else:
             self.np_random.bit_generator.state = state.np_random
 
+    def count_with(self, count_tokens: Callable[[str], int]) -> None:
+        """Measure the budgets of the episodes to come in the tokens that ``count_tokens`` counts in a text."""
+        self._arguments["count_tokens"] = count_tokens
+        self.source = replace(self.source, count_tokens=count_tokens)
+        self._slot.source = self.source
+
     def render(self) -> str | None:  # type: ignore[override]
         """Show the conversation so far.
 
@@ -301,9 +309,7 @@ class ResearchEnv(gym.Env[Observation, str]):
         """
         if self.render_mode is None:
             gym.logger.warn("render() does nothing without a render_mode; pass render_mode='ansi', 'html' or 'human'")
-        if self.render_mode == "html":
-            return page(self.trajectory)
-        return transcript(self.messages) if self.render_mode == "ansi" else None
+        return self._slot.render(self.render_mode)
 
     def close(self) -> None:
         """Forget the episode; may be called more than once."""

@@ -6,17 +6,25 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Space
+from gymnasium.error import CustomSpaceError
+from gymnasium.spaces import Text
+from gymnasium.spaces.utils import flatdim, flatten, flatten_space, unflatten
+from gymnasium.vector.utils import batch_differing_spaces, create_shared_memory
 
 # Ranges to sample from: they need one, two, three and four bytes of UTF-8, and leave out the surrogates.
 _RANGES = ((0x20, 0x7F), (0xA1, 0x250), (0x4E00, 0x9FA6), (0x1F300, 0x1F650))
 _SAMPLE_LENGTH = 64
 
 
-class UnicodeText(Space[str]):
+class UnicodeText(Text):
     """All texts of ``min_length`` to ``max_length`` characters that UTF-8 can encode.
 
     A sample is a short random text of mixed scripts, the same for the same seed.
+
+    Libraries that know spaces by their type (TorchRL, say) treat it as the ``Text`` that it is, but it has no list of
+    characters: the inherited ``character_set`` holds only the blank with which Gymnasium fills empty batches. Having no
+    fixed length, a text flattens to itself. Vector environments cannot share memory for it, as each copy would take
+    ``max_length`` characters: make them with ``shared_memory=False``.
 
     Args:
         max_length: Largest length in characters.
@@ -25,11 +33,7 @@ class UnicodeText(Space[str]):
     """
 
     def __init__(self, max_length: int, *, min_length: int = 0, seed: int | np.random.Generator | None = None) -> None:
-        if not 0 <= min_length <= max_length:
-            raise ValueError(f"UnicodeText: need 0 <= min_length <= max_length, got {min_length} and {max_length}")
-        self.min_length = min_length
-        self.max_length = max_length
-        super().__init__(dtype=str, seed=seed)
+        super().__init__(max_length, min_length=min_length, charset=" ", seed=seed)
 
     @property
     def is_np_flattenable(self) -> bool:
@@ -72,3 +76,22 @@ class UnicodeText(Space[str]):
             and self.min_length == other.min_length
             and self.max_length == other.max_length
         )
+
+
+# What Gymnasium does with a Text needs the list of its characters and room for max_length of them.
+
+
+def _no_fixed_length(space: UnicodeText) -> Any:
+    raise ValueError(f"{space} cannot be flattened to an array, as its texts have no fixed length")
+
+
+def _no_shared_memory(space: UnicodeText, n: int = 1, ctx: Any = None) -> Any:
+    raise CustomSpaceError(f"{space} has no shared memory; make the vector environment with shared_memory=False")
+
+
+flatdim.register(UnicodeText, _no_fixed_length)
+flatten_space.register(UnicodeText, lambda space: space)
+flatten.register(UnicodeText, lambda space, text: text)
+unflatten.register(UnicodeText, lambda space, text: text)
+create_shared_memory.register(UnicodeText, _no_shared_memory)
+batch_differing_spaces.register(UnicodeText, batch_differing_spaces.dispatch(Text))  # looked up by the exact type

@@ -46,7 +46,8 @@ class TokenWrapper(gym.Wrapper[TokenArray, TokenArray, str, str], RecordConstruc
     where the chat template would strip it from history (see :mod:`venus_env.tokens`). Ids that are not valid UTF-8
     read as U+FFFD; the ids stay as they are.
 
-    The exact length of the context replaces the environment's estimate in ``info["usage"]["context_tokens"]``, and an
+    Budgets are measured with the tokenizer, unless the environment has a way of its own (``count_tokens``). The exact
+    length of the context, frames of messages included, stands in ``info["usage"]["context_tokens"]``, and an
     episode whose context has reached ``max_context_tokens`` is truncated as ``context_limit``. All else in the info is
     the environment's.
 
@@ -90,6 +91,8 @@ class TokenWrapper(gym.Wrapper[TokenArray, TokenArray, str, str], RecordConstruc
         self.observation_space = TokenIds(size, _MAX_OBSERVATION)
         self.action_space = TokenIds(size, self._longest)
         self._conversation: Conversation | None = None
+        if env.unwrapped.source.count_tokens is None:
+            env.unwrapped.count_with(self.renderer.count_tokens)
 
     @property
     def conversation(self) -> Conversation:

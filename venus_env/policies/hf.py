@@ -85,7 +85,7 @@ class HFPolicy:
 
     def count_tokens(self, text: str) -> int:
         """Length of a text in the model's tokens, for the session's budget."""
-        return len(self.renderer.tokenizer.encode(text, add_special_tokens=False))
+        return self.renderer.count_tokens(text)
 
 
 class HFEpisodePolicy:

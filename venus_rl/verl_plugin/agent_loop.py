@@ -65,7 +65,7 @@ class ResearchAgentLoop(AgentLoopBase):
         """Run one episode and return its tokens, masks and records."""
         task = Task.model_validate_json(row["extra_info"]["task"])
         seed = derive_seed(self.venus.run.seed, int(row["global_steps"]), int(row["index"]), int(row["session_id"]))
-        session = self.setting.session(task, seed=seed, count_tokens=self._count_tokens)
+        session = self.setting.session(task, seed=seed, count_tokens=self.renderer.count_tokens)
         await session.start()
         conversation = Conversation(self.renderer)
         conversation.open(session.messages[:2])
@@ -171,6 +171,3 @@ class ResearchAgentLoop(AgentLoopBase):
         if rl.probe_prefix is not None:
             wrapper = PseudoAnswer(rl.probe_prefix, rl.probe_suffix)
         return [Probe.of(wrapper, self.tokenizer, answer) for answer in task.answers]
-
-    def _count_tokens(self, text: str) -> int:
-        return len(self.tokenizer.encode(text, add_special_tokens=False))

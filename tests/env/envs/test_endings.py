@@ -69,7 +69,7 @@ def test_endings(end: End, arguments: dict[str, Any], actions: list[str]) -> Non
     scores = {"answered": 1.0, "running": None, "tool_failure": None, "judge_failure": None}
     assert info["score"] == scores.get(end, 0.0)
     if end in REASONS:
-        assert (reward, info["reward_terms"], info["turn"]["error"]) == (0.0, {}, REASONS[end])
+        assert (reward, info["reward_terms"], info["turn"].error) == (0.0, {}, REASONS[end])
     if truncated:
         with pytest.raises(ResetNeeded, match=rf"ended \({end}\)"):
             env.step(ANSWER)
@@ -129,8 +129,8 @@ def test_odd_turns_are_malformed(text: str, error: str) -> None:
     env = make()
     observation, reward, terminated, truncated, info = env.step(text)
     assert (reward, terminated, truncated) == (-1.0, False, False)
-    assert (info["turn"]["kind"], info["reward_terms"]) == ("malformed", {"format": -1.0})
-    assert error in info["turn"]["error"]
+    assert (info["turn"].kind, info["reward_terms"]) == ("malformed", {"format": -1.0})
+    assert error in info["turn"].error
     assert error in observation
     assert info["usage"]["malformed_turns"] == 1
     assert info["usage"]["repetitive_turns"] == (error.startswith("it repeats"))
@@ -150,7 +150,7 @@ def test_odd_turns_are_malformed(text: str, error: str) -> None:
 )
 def test_odd_turns_that_can_be_read(text: str) -> None:
     info = make().step(text)[4]
-    assert (info["turn"]["kind"], info["turn"]["arguments"]) == ("tool", {"query": ["Lund"]})
+    assert (info["turn"].kind, info["turn"].arguments) == ("tool", {"query": ["Lund"]})
 
 
 def test_special_tokens_in_web_text_stay_text() -> None:

@@ -103,7 +103,7 @@ def test_infos_are_fresh_and_hold_nothing_secret(env: ResearchEnv) -> None:
     search = render_call("t", "search", {"query": ["nothing to be found here"]})
     _, _, _, _, info = env.step(search)
     info["new_messages"][0]["content"] = "changed"
-    info["turn"]["arguments"]["query"].append("changed")
+    info["turn"].arguments["query"].append("changed")
     info["usage"]["tools"]["search"] = 99
     info["reward_terms"]["outcome"] = 99.0
     assert "changed" not in json.dumps(env.trajectory.record())

@@ -23,6 +23,7 @@ from tests.env.protocol.tools import LookupArguments
 from venus_env.envs.research import ResearchEnv
 from venus_env.envs.token_wrapper import TokenWrapper, tokenizer_size
 from venus_env.policies.scripted import OraclePolicy
+from venus_env.protocol.episode import estimate_tokens
 from venus_env.protocol.prompt import neutralise, render_answer, render_call
 from venus_env.protocol.turns import ToolResult
 from venus_env.tasks.task import Task
@@ -194,10 +195,23 @@ def test_everything_but_the_token_count_is_the_environments_own(renderer: Render
         assert text in renderer.decode(observation)
 
 
+# Each word of this page is many tokens, which the environment's estimate of four bytes a token cannot know.
+DENSE_PAGE = " ".join(["\U0001f9ff\U0001fa90"] * 150)
+
+
+def test_budgets_are_measured_with_the_tokenizer(chatml: Renderer) -> None:
+    env = make(chatml, {"p": DENSE_PAGE}, max_context_tokens=1000)
+    player = Player(env)
+    *_, terminated, truncated, info = player.turn(call("p"))
+    assert (terminated, truncated, info["forced"]) == (False, False, "context_limit")
+    assert env.max_new_tokens >= 125 - 8 * 4  # the room for an answer is kept, but for the frames of the messages
+    twin = pickle.loads(pickle.dumps(env))
+    assert twin.unwrapped.source.count_tokens(DENSE_PAGE) == chatml.count_tokens(DENSE_PAGE) > 900
+    assert player.turn(laid_out("So.", "<answer>Sweden</answer>"))[2]
+
+
 def test_a_context_that_is_full_truncates_the_episode(chatml: Renderer) -> None:
-    # Each word of this page is many tokens, which the environment's estimate of four bytes a token cannot know.
-    page = " ".join(["\U0001f9ff\U0001fa90"] * 150)
-    env = make(chatml, {"p": page}, max_context_tokens=1000)
+    env = make(chatml, {"p": DENSE_PAGE}, max_context_tokens=1000, count_tokens=estimate_tokens)
     player = Player(env)
     observation, reward, terminated, truncated, info = player.turn(call("p"))
     assert len(observation) > 1000
@@ -248,7 +262,7 @@ def test_padded_vocabularies_and_empty_turns(chatml: Renderer) -> None:
     assert env.conversation.ids[env.conversation.turns[0].start] == 999
     observation, *_, info = env.step([])
     assert observation[0] == chatml.end_of_turn_id
-    assert info["turn"]["kind"] == "malformed"
+    assert info["turn"].kind == "malformed"
     assert env.conversation.turns[1].start == env.conversation.turns[1].end
 
 
