@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from tqdm import tqdm
 
 from venus_env.policies.base import EpisodePolicies, Policy, next_turn, start_episode
-from venus_env.policies.errors import PolicyError
+from venus_env.policies.errors import ContextFull, PolicyError
 from venus_env.protocol.parser import clean_text
 from venus_env.protocol.trajectory import Trajectory
 from venus_env.protocol.turns import INFRASTRUCTURE_ENDS
@@ -104,6 +104,8 @@ async def evaluate(
 async def play_episode(policy: Policy | EpisodePolicies, session: ResearchSession, seed: int) -> Trajectory:
     """Play one episode to its end; whatever fails on the way ends it as ``aborted``.
 
+    Only a policy whose window is full has failed by itself: that ends as ``context_limit``.
+
     What a policy made for this episode has counted in an attribute ``usage`` goes into ``usage["policy"]``.
     """
     player: Policy | None = None
@@ -115,7 +117,12 @@ async def play_episode(policy: Policy | EpisodePolicies, session: ResearchSessio
             player = start_episode(policy, session.task, seed)
         while player is not None and not session.done:
             failed = "the policy"
-            text = await _text(player, session)
+            try:
+                text = await _text(player, session)
+            except ContextFull as full:
+                logger.info("task %s: %s", session.task.id, full)
+                session.set_context_tokens(session.episode.config.max_context_tokens)
+                break
             failed = "the session"
             await session.step(text)
     except Exception as trouble:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,13 +14,15 @@ from typing import Any
 
 import httpx
 
-from venus_env.policies.errors import PolicyError
+from venus_env.policies.errors import ContextFull, PolicyError
 from venus_env.protocol.turns import Message
 from venus_env.seeding import derive_seed
 from venus_env.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 
+# What vLLM, SGLang, llama.cpp and hosted models say; there is no common error code.
+_TOO_LONG = re.compile(r"context[_ ](length|size|window)|longer than the model", re.IGNORECASE)
 _EXCERPT = 300  # characters of a server's error text worth showing
 _LONGEST_WAIT_S = 60.0
 _TRY_AGAIN = frozenset({408, 425, 429})  # besides all server errors
@@ -124,6 +127,7 @@ class OpenAIPolicy:
             usage: Counts of the episode, added to whether the request succeeds or not.
 
         Raises:
+            ContextFull: The conversation, which has turns already, has become too long for the model.
             PolicyError: The server refused, or did not give an answer in the allowed attempts.
         """
         body = {**self._body, "messages": [dict(message) for message in messages]}
@@ -143,6 +147,9 @@ class OpenAIPolicy:
                     return self._turn(response, usage)
                 trouble = f"HTTP {response.status_code}: {response.text[:_EXCERPT]}"
                 if response.status_code not in _TRY_AGAIN and response.status_code < 500:
+                    # Refused at once, it is max_turn_tokens or the prompt that does not fit: a wrong setting.
+                    if len(messages) > 2 and _TOO_LONG.search(response.text):
+                        raise ContextFull(f"the conversation is too long for model {self.model!r}: {trouble}")
                     raise PolicyError(f"{self.url} refused the request for model {self.model!r}: {trouble}")
                 wait_s = _retry_after(response) or wait_s
             if attempt < self._attempts:

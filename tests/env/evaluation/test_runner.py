@@ -10,10 +10,11 @@ from venus_env.beliefs.lexical import LexicalBelief
 from venus_env.corpus import Corpus
 from venus_env.evaluation.metrics import summarise
 from venus_env.evaluation.runner import evaluate
+from venus_env.policies.errors import ContextFull
 from venus_env.policies.random import RandomPolicy
 from venus_env.policies.scripted import OraclePolicy
 from venus_env.protocol.config import EpisodeConfig
-from venus_env.protocol.prompt import render_answer
+from venus_env.protocol.prompt import render_answer, render_call
 from venus_env.protocol.trajectory import Trajectory
 from venus_env.protocol.turns import Message
 from venus_env.session import ResearchSession
@@ -79,6 +80,18 @@ async def test_a_failing_policy_aborts_its_episode_only(
     summary = summarise(trajectories)
     assert (summary.graded, summary.exact_match.mean) == (2, 0.5)
     assert "server gone" in caplog.text
+
+
+async def test_a_policy_whose_window_is_full_has_reached_its_limit(corpus: Corpus, tasks: list[Task]) -> None:
+    class Small:
+        def act(self, messages: Sequence[Message]) -> str:
+            if len(messages) > 2:
+                raise ContextFull("8192 tokens at most")
+            return render_call("t", "search", {"query": ["Lund"]})
+
+    (episode,) = await evaluate(Small(), tasks[:1], Sessions(corpus), progress=False)
+    assert (episode.end, episode.score, episode.error, len(episode.turns)) == ("context_limit", 0.0, None, 1)
+    assert summarise([episode]).graded == 1
 
 
 async def test_a_policy_that_cannot_start_aborts(corpus: Corpus, tasks: list[Task]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from venus_env.policies.base import EpisodePolicies, Policy
-from venus_env.policies.errors import PolicyError
+from venus_env.policies.errors import ContextFull, PolicyError
 from venus_env.policies.openai import OpenAIPolicy
 from venus_env.protocol.turns import Message
 
@@ -206,6 +206,26 @@ async def test_refusals_and_wrong_forms_are_not_retried(endpoint: Endpoint) -> N
     with pytest.raises(PolicyError, match="no chat completion"):
         await policy.act(MESSAGES)
     assert len(endpoint.requests) == 2
+    await policy.aclose()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
+        '{"error": {"code": "context_length_exceeded"}}',
+        "the request exceeds the available context size",
+    ],
+)
+async def test_a_full_window_is_the_policys_own_limit(endpoint: Endpoint, text: str) -> None:
+    policy = OpenAIPolicy(endpoint.url, "m", backoff_s=0.001)
+    endpoint.reply = lambda number, body: (400, text, {})
+    turns: list[Message] = [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]
+    with pytest.raises(ContextFull, match="too long for model 'm'"):
+        await policy.act([*MESSAGES, *turns])
+    with pytest.raises(PolicyError, match="refused the request") as caught:  # a setting that never fits
+        await policy.act(MESSAGES)
+    assert not isinstance(caught.value, ContextFull)
     await policy.aclose()
 
 
