@@ -63,7 +63,7 @@ def _import(name: str, where: str) -> ModuleType:
             f"{where}: there is no module {error.name!r}, neither installed nor in {folder}; write it with dots and "
             "without .py, and run from the folder that holds it"
         ) from error
-    except Exception as error:  # whatever the user's module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
         raise ValueError(f"{where}: importing {name!r} failed: {type(error).__name__}: {_line(error)}") from error
 
 

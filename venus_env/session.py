@@ -34,6 +34,9 @@ from venus_env.tools.base import Tool
 
 logger = logging.getLogger(__name__)
 
+# What tools, beliefs and judges may raise without stopping more than their own episode.
+_FAILURES = (Exception, asyncio.CancelledError, SystemExit)
+
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
@@ -164,7 +167,8 @@ class ResearchSession:
         if self._belief is not None:
             try:
                 self._gains.start(await self._ask_belief(self._belief))
-            except Exception as error:
+            except _FAILURES as error:
+                _raise_if_cancelled(error)
                 self._judgement_failed("belief", error)
         return [message.copy() for message in self.messages]
 
@@ -184,9 +188,11 @@ class ResearchSession:
                 await self._run_tool(event)
             gain = await self._gain(turn)
             outcome = await self._outcome(turn)
-        except asyncio.CancelledError:
+        except BaseException as error:  # cancelled, the process is to stop, or the driver's own clock or counter fails
             if not self.done:
-                self.episode.fail("aborted", "the step was cancelled")
+                cancelled = isinstance(error, asyncio.CancelledError)
+                reason = "was cancelled" if cancelled else f"failed: {type(error).__name__}: {error}"
+                self.episode.fail("aborted", f"the step {reason}")
             self._reward_terms.append({})
             raise
         terms = self._compose(turn, gain, outcome)
@@ -248,16 +254,17 @@ class ResearchSession:
         )
 
     async def _run_tool(self, call: CallTool) -> None:
-        timeout = self.episode.config.tool_timeout_s
+        limit = self.episode.config.tool_timeout_s
+        timeout = asyncio.timeout(limit)
         try:
-            async with asyncio.timeout(timeout):
+            async with timeout:
                 result = await call.tool(call.arguments)
-            if not isinstance(result, ToolResult):
-                raise TypeError(f"it returned {type(result).__name__} instead of ToolResult")
-        except Exception as error:
+            _check_result(result)
+        except _FAILURES as error:
+            _raise_if_cancelled(error)
             logger.exception("task %s: tool %r failed on %r", self.task.id, call.tool.name, call.turn.arguments)
-            if isinstance(error, TimeoutError):
-                reason = f"tool {call.tool.name!r} timed out (tool_timeout_s={timeout})"
+            if timeout.expired():
+                reason = f"tool {call.tool.name!r} timed out (tool_timeout_s={limit})"
             else:
                 reason = f"tool {call.tool.name!r} failed: {type(error).__name__}: {error}"
             self.episode.fail("tool_failure", reason)
@@ -271,7 +278,8 @@ class ResearchSession:
             return None
         try:
             return self._gains.gain(await self._ask_belief(self._belief))
-        except Exception as error:
+        except _FAILURES as error:
+            _raise_if_cancelled(error)
             self._judgement_failed("belief", error)
             return None
 
@@ -290,11 +298,12 @@ class ResearchSession:
             return outcome_reward(self.rewards, answer, self.task.answers)
         try:
             self._verdict = check_verdict(await self._judge.grade(self.task.question, self.task.answers, answer))
-        except Exception as error:
+        except _FAILURES as error:
+            _raise_if_cancelled(error)
             self._judgement_failed("judge", error)
         return self._verdict
 
-    def _judgement_failed(self, who: str, error: Exception) -> None:
+    def _judgement_failed(self, who: str, error: BaseException) -> None:
         logger.exception("task %s: the %s failed", self.task.id, who)
         self.episode.fail("judge_failure", f"the {who} failed: {type(error).__name__}: {error}")
 
@@ -302,6 +311,20 @@ class ResearchSession:
         if self.episode.end in INFRASTRUCTURE_ENDS:
             return {}
         return compose_turn(self.rewards, kind=turn.kind, format_ok=turn.format_ok, gain=gain, outcome=outcome)
+
+
+def _check_result(result: object) -> None:
+    if not isinstance(result, ToolResult):
+        raise TypeError(f"it returned {type(result).__name__} instead of ToolResult")
+    if not isinstance(result.text, str) or not all(isinstance(url, str) for url in result.urls):
+        raise TypeError(f"text and urls of a ToolResult are str, got {result!r:.200}")
+
+
+def _raise_if_cancelled(error: BaseException) -> None:
+    """Pass a cancellation on if it is this step that is cancelled, and not something that a tool waited for."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -107,15 +107,35 @@ class Setting:
             state=state,
         )
 
-    def tasks(self, split: str) -> list[Task]:
-        """Return the tasks of one split, in file order.
+    def tasks(self, split: str | None, count: int | None = None) -> list[Task]:
+        """Return the tasks of one split.
 
         A file whose tasks name no split is divided by a hash of their ids: a quarter is ``test``, the rest ``train``.
 
+        Args:
+            split: Name of the split; None for all tasks of the file.
+            count: How many of them, drawn by :func:`draw_tasks`; None for all of them, in file order.
+
         Raises:
-            ValueError: The file has no task of that split.
+            ValueError: The file has no task of that split, or fewer than ``count``.
         """
-        return split_tasks(load_tasks(self.config.tasks), split, self.config.tasks)
+        tasks = load_tasks(self.config.tasks)
+        if split is not None:
+            tasks = split_tasks(tasks, split, self.config.tasks)
+        return tasks if count is None else draw_tasks(tasks, count)
+
+
+def draw_tasks(tasks: Sequence[Task], count: int) -> list[Task]:
+    """Draw ``count`` tasks: the same ones every time, whoever plays them; a larger ``count`` adds to them.
+
+    Files are often sorted by kind, so their first tasks are no fair choice; the order here is that of a hash of the id.
+
+    Raises:
+        ValueError: ``count`` is less than 1, or there are fewer tasks.
+    """
+    if not 1 <= count <= len(tasks):
+        raise ValueError(f"count must be from 1 to {len(tasks)}, the number of tasks to draw from, got {count}")
+    return sorted(tasks, key=lambda task: derive_seed("order", task.id))[:count]
 
 
 def split_tasks(tasks: list[Task], split: str, source: str | Path) -> list[Task]:

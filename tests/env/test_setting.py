@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from venus_env.corpus import Corpus, open_corpus
-from venus_env.setting import EnvConfig, Setting, split_tasks
+from venus_env.setting import EnvConfig, Setting, draw_tasks, split_tasks
 from venus_env.tasks.task import Task
 from venus_env.tools.search import SearchTool
 from venus_env.tools.visit import VisitTool
@@ -93,6 +93,30 @@ def test_tasks_are_read_from_the_configured_file(corpus: Corpus, tmp_path: Path)
     file = tmp_path / "tasks.jsonl"
     file.write_text(json.dumps({"id": "a", "question": "q?", "answers": ["b"], "split": "dev"}) + "\n")
     assert [task.id for task in Setting.open(EnvConfig(tasks=str(file)), corpus=corpus).tasks("dev")] == ["a"]
+
+
+def test_some_tasks_of_a_split_or_of_the_file(corpus: Corpus, tmp_path: Path) -> None:
+    all_tasks = tasks(*["dev", "test"] * 20)
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("".join(task.model_dump_json(exclude_defaults=True) + "\n" for task in all_tasks))
+    setting = Setting.open(EnvConfig(tasks=str(file)), corpus=corpus)
+    assert setting.tasks(None) == all_tasks
+    assert setting.tasks("dev", 5) == draw_tasks(setting.tasks("dev"), 5)
+    assert setting.tasks(None, 40) == draw_tasks(all_tasks, 40)
+
+
+def test_drawn_tasks_are_fair_and_the_same_in_any_order_of_the_file() -> None:
+    all_tasks = tasks(*["dev"] * 400)
+    drawn = draw_tasks(all_tasks, 100)
+    assert draw_tasks(all_tasks[::-1], 100) == drawn
+    assert draw_tasks(all_tasks, 101)[:100] == drawn
+    assert 35 <= sum(task in all_tasks[:200] for task in drawn) <= 65  # a file sorted by kind
+
+
+@pytest.mark.parametrize("count", [0, -1, 4])
+def test_more_tasks_than_there_are_cannot_be_drawn(count: int) -> None:
+    with pytest.raises(ValueError, match=f"count must be from 1 to 3, .* got {count}"):
+        draw_tasks(tasks("dev", "dev", "dev"), count)
 
 
 @pytest.mark.parametrize("bad", [{"top_k": 0}, {"visit_tokens": 15}, {"tool_style": "short"}, {"topk": 3}])

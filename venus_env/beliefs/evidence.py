@@ -53,9 +53,11 @@ def _reply_sentences(reply: str, call: Call) -> Iterator[list[str]]:
             for field in _HIT_FIELDS:
                 yield from _sentences(str(hit.get(field) or ""))
         return
-    echoes = [words(text) for text in _strings(call.arguments)]
+    echoes = [echo for text in _strings(call.arguments) if (echo := words(text))]
     for block in _BLOCKS.split(reply):
-        yield from _without_echoes(_sentences(block), echoes)
+        found = _sentences(block)
+        present = {word for sentence in found for word in sentence}
+        yield from _without_echoes(found, [echo for echo in echoes if present.issuperset(echo)])
 
 
 def _search_hits(reply: str) -> list[Mapping[str, Any]] | None:

@@ -8,6 +8,7 @@ import difflib
 import hashlib
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +87,7 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
         help="openai: environment variable that holds the key (default OPENAI_API_KEY, without a key if it is not set)",
     )
     group.add_argument("--temperature", type=float, metavar="T", help="hf, openai: sampling temperature (default 1)")
-    group.add_argument("--top-p", type=float, metavar="P", help="hf, openai: nucleus size (default: the policy's own)")
+    group.add_argument("--top-p", type=float, metavar="P", help="hf, openai: nucleus size (default: hf 1, openai 0.95)")
     group.add_argument("--max-batch", type=positive, default=64, metavar="N", help="hf: turns at a time (default 64)")
     group.add_argument("--device", default="cpu", metavar="NAME", help="hf: where the model runs (default cpu)")
     group.add_argument("--recording", metavar="FILE", help="replay: trajectory file (.jsonl, .jsonl.gz)")
@@ -100,7 +101,7 @@ def choose_policy(args: argparse.Namespace, config: EnvConfig) -> ChosenPolicy:
     """
     name: str = args.policy
     if ":" in name:
-        return ChosenPolicy(load_as(name, "--policy", Policy, EpisodePolicies), {"name": name})
+        return ChosenPolicy(load_as(name, "--policy", Policy, EpisodePolicies), {"name": name, **_source_hash(name)})
     if name not in _NAMES:
         nearest = difflib.get_close_matches(name, _NAMES, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
@@ -125,6 +126,12 @@ def choose_policy(args: argparse.Namespace, config: EnvConfig) -> ChosenPolicy:
 
         return ChosenPolicy(RandomPolicy(seed=args.seed), {"name": name})
     return ChosenPolicy(_PersonAtTerminal(), {"name": name}, concurrency=1)
+
+
+def _source_hash(spec: str) -> dict[str, str]:
+    """Hash of the file of a loaded module, so that an edited policy is told from what it was; empty without a file."""
+    file = getattr(sys.modules[spec.partition(":")[0]], "__file__", None)
+    return {"source_hash": _hash([Path(file)])} if file else {}
 
 
 def _hf(args: argparse.Namespace, config: EnvConfig) -> ChosenPolicy:

@@ -19,7 +19,7 @@ class RolloutHeader(BaseModel):
 
     Attributes:
         schema_: Name of the format.
-        policy: Who played.
+        policy: Who played: a name, settings of generation, a hash of the weights or of the module's file.
         env: The environment (:class:`venus_env.setting.EnvConfig`) without the places of its corpus and tasks.
         rewards: What was rewarded.
         belief: Who scored information gain, as on the command line; None for nobody.
@@ -71,13 +71,23 @@ def read_header(trajectories: Path) -> RolloutHeader | None:
 
 
 def claim(trajectories: Path, header: RolloutHeader) -> None:
-    """Write the header of a new file, or check that an existing file was recorded with the same settings.
+    """Write the header of a file that is new or empty; whoever calls this holds the file's lock.
+
+    Raises:
+        CommandError: As :func:`require_same_settings`.
+    """
+    require_same_settings(trajectories, header)
+    if trajectories.stat().st_size == 0:
+        write_text_atomic(header_path(trajectories), header.model_dump_json(by_alias=True, indent=2) + "\n")
+
+
+def require_same_settings(trajectories: Path, header: RolloutHeader) -> None:
+    """Check that a file, unless it is new or empty, was recorded with these settings.
 
     Raises:
         CommandError: The file was recorded with other settings, or nothing tells with which.
     """
     if not trajectories.exists() or trajectories.stat().st_size == 0:
-        write_text_atomic(header_path(trajectories), header.model_dump_json(by_alias=True, indent=2) + "\n")
         return
     recorded = read_header(trajectories)
     if recorded is None:

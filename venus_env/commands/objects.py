@@ -1,10 +1,12 @@
-"""Policies and judges that users bring from modules of their own, named ``module:attribute``."""
+"""Policies, judges and beliefs that users bring from modules of their own, named ``module:attribute``."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from venus_env.beliefs.base import Belief, open_belief
 from venus_env.commands.errors import CommandError
+from venus_env.corpus.document import Corpus
 from venus_env.plugins import load_object
 
 
@@ -27,3 +29,26 @@ def load_as(spec: str, option: str, *protocols: type) -> Any:
         wanted = " or ".join(protocol.__name__ for protocol in protocols)
         raise CommandError(f"{option} {spec!r}: this is {type(found).__name__}, which is no {wanted}")
     return found
+
+
+def load_belief(name: str, corpus: Corpus | None = None) -> Belief | None:
+    """Make the belief that ``--belief`` names.
+
+    Args:
+        name: ``none``, ``module:attribute``, or a spec of :func:`venus_env.beliefs.base.open_belief`.
+        corpus: Background of the lexical belief.
+
+    Raises:
+        CommandError: There is no such object, or it is no belief.
+        ValueError: The spec is unknown.
+    """
+    if name == "none":
+        return None
+    if ":" in name and not name.startswith("hf:"):
+        belief: Belief = load_as(name, "--belief", Belief)
+        return belief
+    opened = open_belief(name, corpus)
+    if opened is not None and name.startswith("hf:"):
+        # A model that cannot be loaded is refused now, and not as a failure of every episode.
+        opened.scorer()  # type: ignore[attr-defined]
+    return opened

@@ -22,7 +22,8 @@ def apply_overrides(model: M, pairs: Sequence[str], option: str) -> M:
         option: Name of the command-line option, for messages.
 
     Raises:
-        CommandError: A pair has no ``=``, there is no such key (the nearest one is named), or a value does not fit.
+        CommandError: A pair has no ``=``, there is no such key (a close one is named, or else all), or a value does not
+            fit.
     """
     values = model.model_dump()
     known = list(_keys(type(model)))
@@ -31,8 +32,9 @@ def apply_overrides(model: M, pairs: Sequence[str], option: str) -> M:
         if not equals:
             raise CommandError(f"{option} {pair}: expected KEY=VALUE")
         if key not in known:
-            (nearest,) = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
-            raise CommandError(f"{option} {pair}: there is no setting {key!r}; the nearest one is {nearest!r}")
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"the nearest one is {near[0]!r}" if near else f"the settings are {', '.join(known)}"
+            raise CommandError(f"{option} {pair}: there is no setting {key!r}; {hint}")
         group = values
         *parents, name = key.split(".")
         for parent in parents:

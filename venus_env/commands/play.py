@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import sys
+from collections.abc import Awaitable
 from statistics import fmean
 
 from venus_env.commands.arguments import Commands, add_environment_arguments, add_parser, positive
-from venus_env.commands.errors import named_errors
+from venus_env.commands.errors import CommandError, named_errors
 from venus_env.commands.lines import SHOWN_CHARACTERS, end_line, reward_line
+from venus_env.commands.objects import load_as
+from venus_env.envs.portal import portal
 from venus_env.envs.research import ResearchEnv
 from venus_env.envs.transcript import transcript
 from venus_env.policies.base import EpisodePolicies, Policy, start_episode
@@ -19,6 +23,7 @@ from venus_env.seeding import derive_seed
 _EXAMPLES = """examples:
   python -m venus_env play                                      watch the oracle answer one question
   python -m venus_env play --policy human --seed 4              answer one yourself
+  python -m venus_env play --policy my_package.agents:MyPolicy  watch a policy of your own
   python -m venus_env play --episodes 100 --json > oracle.jsonl one trajectory (venus.trajectory/1) a line
   python -m venus_env play --corpus pages.jsonl --tasks questions.jsonl --split dev
 """
@@ -30,11 +35,14 @@ def add_play_parser(commands: Commands[argparse.ArgumentParser]) -> None:
         commands,
         "play",
         help="play episodes and show them",
-        description="Play episodes with a scripted policy or by hand.",
+        description="Play episodes with a scripted policy, one of your own, or by hand.",
         examples=_EXAMPLES,
     )
     parser.add_argument(
-        "--policy", choices=("oracle", "random", "human"), default="oracle", help="who plays (default oracle)"
+        "--policy",
+        default="oracle",
+        metavar="POLICY",
+        help="oracle, random, human, or module:attribute for a policy of your own (default oracle)",
     )
     parser.add_argument("--episodes", type=positive, default=1, metavar="N", help="number of episodes (default 1)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="chooses tasks and moves (default 0)")
@@ -47,6 +55,7 @@ def add_play_parser(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def _play(args: argparse.Namespace) -> int:
     with named_errors():
+        policies = _policy(args.policy, args.seed)
         env = ResearchEnv(
             corpus=args.corpus,
             tasks=args.tasks,
@@ -55,7 +64,6 @@ def _play(args: argparse.Namespace) -> int:
             prompt=args.prompt,
         )
         env.reset(seed=args.seed, options={"task_id": args.task_id})
-    policies = _policy(args.policy, args.seed)
     scores, returns = [], []
     for episode in range(args.episodes):
         if episode > 0:  # without the seed, so that the episodes differ
@@ -71,7 +79,7 @@ def _play(args: argparse.Namespace) -> int:
             print(json.dumps(trajectory.record(), ensure_ascii=False), flush=True)
         if trajectory.score is not None:
             scores.append(trajectory.score)
-        returns.append(trajectory.metrics["return"])
+            returns.append(trajectory.metrics["return"])
     if scores and not args.json:
         print(f"{len(scores)} episodes: score {fmean(scores):.3f}, return {fmean(returns):.3f}")
     return 0
@@ -85,8 +93,8 @@ def _play_episode(env: ResearchEnv, policy: Policy, args: argparse.Namespace) ->
     over = False
     while not over:
         text = policy.act(env.messages)
-        if not isinstance(text, str):
-            raise TypeError(f"{type(policy).__name__} is asynchronous; play takes plain policies only")
+        if inspect.isawaitable(text):
+            text = portal().run(_awaited(text))
         _, _, terminated, truncated, info = env.step(text)
         over = terminated or truncated
         if quiet:
@@ -98,6 +106,10 @@ def _play_episode(env: ResearchEnv, policy: Policy, args: argparse.Namespace) ->
         print()
 
 
+async def _awaited(text: Awaitable[str]) -> str:
+    return await text
+
+
 def _policy(name: str, seed: int) -> Policy | EpisodePolicies:
     if name == "oracle":
         from venus_env.policies.scripted import OraclePolicy
@@ -107,4 +119,9 @@ def _policy(name: str, seed: int) -> Policy | EpisodePolicies:
         from venus_env.policies.random import RandomPolicy
 
         return RandomPolicy(seed=seed)
-    return HumanPolicy()
+    if name == "human":
+        return HumanPolicy()
+    if ":" not in name:
+        raise CommandError(f"--policy {name}: give oracle, random, human, or module:attribute (`rollout` has more)")
+    policy: Policy | EpisodePolicies = load_as(name, "--policy", Policy, EpisodePolicies)
+    return policy

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from venus_env.beliefs.base import Belief, open_belief
+from venus_env.beliefs.base import Belief
 from venus_env.commands.arguments import BELIEFS, CORPORA, Commands, add_parser
 from venus_env.commands.errors import CommandError, named_errors
 from venus_env.commands.header import RolloutHeader, read_header
-from venus_env.commands.objects import load_as
+from venus_env.commands.objects import load_as, load_belief
 from venus_env.commands.overrides import apply_overrides
 from venus_env.corpus import open_corpus
 from venus_env.evaluation.rescore import rescore
@@ -33,6 +33,7 @@ the environment. Rewards and belief are those of the recording where FILE.json b
 _EXAMPLES = """examples:
   python -m venus_env rescore runs/mine.jsonl --out runs/mine-em.jsonl --rewards outcome=em format_penalty=0.5
   python -m venus_env rescore runs/mine.jsonl --out runs/mine-gain.jsonl --belief hf:models/small
+  python -m venus_env rescore runs/mine.jsonl --out runs/mine-own.jsonl --belief my_package.beliefs:MyBelief
   python -m venus_env rescore runs/mine.jsonl --out runs/mine-judged.jsonl --judge my_package.judges:MyJudge
 """
 
@@ -44,6 +45,7 @@ def add_rescore_parser(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("input", type=Path, metavar="IN", help="trajectory file (.jsonl, .jsonl.gz)")
     parser.add_argument("--out", required=True, type=Path, metavar="OUT", help="file to write (.jsonl)")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT if it exists")
     parser.add_argument(
         "--rewards",
         nargs="+",
@@ -62,6 +64,8 @@ def _rescore(args: argparse.Namespace) -> int:
     with named_errors():
         if args.out.resolve() == args.input.resolve():
             raise CommandError(f"--out {args.out} is the input itself: name another file")
+        if args.out.exists() and not args.force:
+            raise CommandError(f"--out {args.out} exists already: name another file, or overwrite it with --force")
         header = read_header(args.input)
         rewards = apply_overrides(header.rewards if header else RewardConfig(), args.rewards, "--rewards")
         belief_name = args.belief or ((header.belief or "none") if header else "lexical")
@@ -84,14 +88,14 @@ def _rescore(args: argparse.Namespace) -> int:
 
 def _open_belief(name: str, corpus_spec: str | None, header: RolloutHeader | None) -> Belief | None:
     if name != "lexical":
-        return open_belief(None if name == "none" else name)
+        return load_belief(name)
     corpus = open_corpus(corpus_spec or (header.sources["corpus"] if header else "embedded"))
     if corpus_spec is None and header and corpus.content_hash != header.corpus_hash:
         raise CommandError(
             f"{header.sources['corpus']} is not the corpus of the recording any more (its content has changed): name "
             "the background of the lexical belief with --corpus"
         )
-    return open_belief(name, corpus)
+    return load_belief(name, corpus)
 
 
 async def _rescore_all(

@@ -9,23 +9,20 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from venus_env.beliefs.base import open_belief
 from venus_env.commands.arguments import BELIEFS, Commands, add_environment_arguments, add_parser, positive
 from venus_env.commands.chosen_policy import ChosenPolicy, add_policy_arguments, choose_policy
 from venus_env.commands.errors import CommandError, named_errors
 from venus_env.commands.figures import figures
-from venus_env.commands.header import RolloutHeader, claim, header_path
-from venus_env.commands.objects import load_as
+from venus_env.commands.header import RolloutHeader, claim, header_path, require_same_settings
+from venus_env.commands.objects import load_as, load_belief
 from venus_env.commands.overrides import apply_overrides
 from venus_env.evaluation.card import installed_versions, make_card, write_card
 from venus_env.evaluation.runner import MakeSession, evaluate
 from venus_env.evaluation.trajectory_file import TrajectoryWriter, read_trajectories, replacing_writer
 from venus_env.protocol.turns import INFRASTRUCTURE_ENDS
 from venus_env.rewards.judge import Judge
-from venus_env.seeding import derive_seed
 from venus_env.session import ResearchSession
-from venus_env.setting import EnvConfig, Setting
-from venus_env.tasks.loaders import load_tasks
+from venus_env.setting import EnvConfig, Setting, draw_tasks
 from venus_env.tasks.task import Task
 
 _DESCRIPTION = """\
@@ -50,7 +47,9 @@ def add_rollout_parser(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="trajectory file (.jsonl)")
     add_policy_arguments(parser)
     add_environment_arguments(parser)
-    parser.add_argument("--episodes", type=positive, metavar="N", help="number of tasks (default: all of the split)")
+    parser.add_argument(
+        "--episodes", type=positive, metavar="N", help="N tasks of the split, drawn fairly (default: all)"
+    )
     parser.add_argument("--samples", type=positive, default=1, metavar="K", help="episodes per task (default 1)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seeds policy and episodes (default 0)")
     parser.add_argument("--concurrency", type=positive, default=64, metavar="C", help="episodes at a time (default 64)")
@@ -75,12 +74,13 @@ def _rollout(args: argparse.Namespace) -> int:
         raise CommandError(f"--out {args.out}: the name of a trajectory file must end in .jsonl")
     with named_errors():
         setting = Setting.open(_env_config(args))
-        tasks = setting.tasks(args.split) if args.split != "all" else load_tasks(setting.config.tasks)
-        to_play = _first(tasks, args.episodes)
-        belief = open_belief(None if args.belief == "none" else args.belief, setting.corpus)
+        tasks = setting.tasks(None if args.split == "all" else args.split)
+        to_play = _drawn(tasks, args.episodes)
+        belief = load_belief(args.belief, setting.corpus)
         judge = load_as(args.judge, "--judge", Judge) if args.judge else None
         chosen = choose_policy(args, setting.config)
-        claim(args.out, _header(args, setting, tasks, chosen))
+        header = _header(args, setting, tasks, chosen)
+        require_same_settings(args.out, header)
         if args.retry_failed and args.out.exists():
             _drop_failed(args.out)
 
@@ -88,6 +88,7 @@ def _rollout(args: argparse.Namespace) -> int:
             return setting.session(task, seed, belief=belief, judge=judge, count_tokens=chosen.count_tokens)
 
         with TrajectoryWriter(args.out) as writer:
+            claim(args.out, header)
             kept = _kept(args.out)
             try:
                 asyncio.run(_play(args, chosen, to_play, make_session, kept, writer))
@@ -155,16 +156,14 @@ def _env_config(args: argparse.Namespace) -> EnvConfig:
     return apply_overrides(config, args.env, "--env")
 
 
-def _first(tasks: Sequence[Task], count: int | None) -> list[Task]:
-    """Choose ``count`` tasks: the same for every policy and seed, more of them with a larger ``count``."""
+def _drawn(tasks: Sequence[Task], count: int | None) -> Sequence[Task]:
     if count is None:
-        return list(tasks)
+        return tasks
     if count > len(tasks):
         raise CommandError(
             f"--episodes {count}: the split has only {len(tasks)} tasks; --samples plays each repeatedly"
         )
-    # Files are often sorted by kind, so the first ones would be no fair choice.
-    return sorted(tasks, key=lambda task: derive_seed("order", task.id))[:count]
+    return draw_tasks(tasks, count)
 
 
 def _header(args: argparse.Namespace, setting: Setting, tasks: Sequence[Task], chosen: ChosenPolicy) -> RolloutHeader:

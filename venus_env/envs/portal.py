@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Coroutine
@@ -10,13 +11,17 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
+_PATIENCE_S = 5.0  # for a cancelled step to stop; code that swallows its cancellation may never
+
 
 class LoopPortal:
     """An event loop in a background thread. Use :func:`portal`: one loop serves a whole process."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="venus-env-loop", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="venus-env-loop", daemon=True)
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -30,12 +35,30 @@ class LoopPortal:
             raise RuntimeError(
                 "a synchronous environment cannot be stepped from inside its own tools; drive a ResearchSession instead"
             )
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        over = threading.Event()
+
+        async def until_over() -> T:
+            try:
+                return await coroutine
+            finally:
+                over.set()
+
+        future = asyncio.run_coroutine_threadsafe(until_over(), self._loop)
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # Ctrl-C must not leave the step running behind the caller's back
+            if not future.done():  # Ctrl-C must not leave the step running behind the caller's back
+                future.cancel()
+                over.wait(_PATIENCE_S)
             raise
+
+    def _serve(self) -> None:
+        """Run the loop for good: asyncio leaves it when a task raises one of these, having handed the error on."""
+        while True:
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                logger.exception("code on the event loop of the environments tried to stop the process")
 
 
 _portal: LoopPortal | None = None

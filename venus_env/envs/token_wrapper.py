@@ -31,6 +31,8 @@ class TokenWrapper(gym.Wrapper[TokenArray, TokenArray, str, str], RecordConstruc
     ``env.conversation.ids`` at any time:
 
     ```python
+    from venus_env import TokenWrapper
+
     env = TokenWrapper(gym.make("VenusResearch-v0"), tokenizer)
     observation, info = env.reset(seed=7)
     context, done = [*observation], False
@@ -63,6 +65,9 @@ class TokenWrapper(gym.Wrapper[TokenArray, TokenArray, str, str], RecordConstruc
 
     Attributes:
         renderer: Encodes and decodes the text between the sampled ids.
+        conversation: The context so far: ``ids``, the loss ``mask`` (1 on sampled ids), ``logprobs``, and the span of
+            each turn in ``turns``.
+        max_new_tokens: Most tokens that the next action should have; ask before each generation.
 
     Raises:
         TypeError: ``env`` is no research environment, or the tokenizer does not tell its size.
@@ -105,9 +110,10 @@ class TokenWrapper(gym.Wrapper[TokenArray, TokenArray, str, str], RecordConstruc
     def max_new_tokens(self) -> int:
         """Most tokens that the next action should have: what the space allows and the context still holds.
 
-        A longer action is taken as well, but unless it answers, it ends the episode as ``context_limit``.
+        A longer action is taken as well, but unless it answers, it ends the episode as ``context_limit``. One token is
+        kept for an end of turn that is not sampled.
         """
-        left = self._research.config.max_context_tokens - len(self.conversation.ids)
+        left = self._research.config.max_context_tokens - len(self.conversation.ids) - 1
         return max(0, min(self._longest, left))
 
     def reset(

@@ -72,6 +72,11 @@ class ResearchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[Any]]):
     envs.close()  # cancels what is still under way
     ```
 
+    ## What a Policy Reads
+    `policy(observations)` sees only the newest replies. A language model reads the conversation of each slot, system
+    prompt included: `envs.sessions[i].messages`. In mode `"NextStep"` a slot whose next episode is due (in the last
+    step's `terminations | truncations`) ignores its action: send any text, `""` say, and generate nothing for it.
+
     ## Spaces
     Observations and actions are tuples with one text (or, with `observation="messages"`, one tuple of messages) per
     slot. Rewards are `float64`, terminations and truncations `bool`, of shape `(num_envs,)`; from `recv` all of them
@@ -84,7 +89,9 @@ class ResearchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[Any]]):
     - `"NextStep"`: the step after the end of an episode ignores its action and starts the next one, with reward 0.
     - `"SameStep"`: the step that ends an episode starts the next one; `infos["final_obs"]` and `infos["final_info"]`
       hold the end.
-    - `"Disabled"`: `reset(options={"reset_mask": mask})` or `async_reset(env_ids=[…])` starts the next one.
+    - `"Disabled"`: `reset(options={"reset_mask": mask})` or `async_reset(env_ids=[…])` starts the next one. With
+      `async_reset(env_ids=[i], options={"task_id": id})` for each slot as it becomes free, every task of a list is
+      played exactly once; `docs/plugging-in.md` has the loop.
 
     An episode that cannot be started by an autoreset (its belief failed on the question) is logged, and another task
     is drawn; the third failure in a row is raised. An explicit reset raises at once.

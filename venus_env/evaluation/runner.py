@@ -125,6 +125,7 @@ async def play_episode(policy: Policy | EpisodePolicies, session: ResearchSessio
                 break
             failed = "the session"
             await session.step(text)
+            await asyncio.sleep(0)  # where nothing else waits, a cancellation gets its chance here
     except Exception as trouble:
         error = clean_text(f"{failed} failed: {type(trouble).__name__}: {trouble}")
         known = isinstance(trouble, PolicyError)  # a server that is down, say: a traceback would tell nothing more
@@ -134,13 +135,13 @@ async def play_episode(policy: Policy | EpisodePolicies, session: ResearchSessio
     trajectory = session.trajectory()
     usage = getattr(player, "usage", None)
     if isinstance(usage, Mapping) and player is not policy:
-        trajectory.usage["policy"] = dict(usage)
+        trajectory.usage["policy"] = {clean_text(str(k)): v for k, v in usage.items() if isinstance(v, int | float)}
     return trajectory
 
 
 async def _text(player: Policy, session: ResearchSession) -> str:
     try:
-        text = await next_turn(player, tuple(session.messages))
+        text = await next_turn(player, tuple(message.copy() for message in session.messages))
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -188,7 +189,7 @@ class _Progress:
     """The progress bar; takes each episode that has ended and passes it on."""
 
     def __init__(self, total: int, on_episode: OnEpisode | None, *, show: bool) -> None:
-        self._bar = tqdm(total=total, unit="episode", disable=not show)
+        self._bar = tqdm(total=total, unit="episode", disable=not show or total == 0)
         self._on_episode = on_episode
         self._score, self._graded, self._lost = 0.0, 0, 0
 

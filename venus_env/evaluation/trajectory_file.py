@@ -152,11 +152,18 @@ def _trajectory(line: bytes, where: str) -> Trajectory:
     if record["schema"] != _SCHEMA:
         raise TrajectoryFileError(f"{where}: field 'schema' is {record['schema']!r}; this reader knows {_SCHEMA}")
     try:
-        return Trajectory.model_validate(record)
+        trajectory = Trajectory.model_validate(record)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise TrajectoryFileError(f"{where}: field {field!r}: {first['msg']}; {_FIELDS}") from error
+    for turn in trajectory.turns:
+        if not 0 <= turn.message_index < len(trajectory.messages):
+            raise TrajectoryFileError(
+                f"{where}: field 'turns.{turn.index}.message_index' is {turn.message_index}, but there are "
+                f"{len(trajectory.messages)} messages; {_FIELDS}"
+            )
+    return trajectory
 
 
 def _mend_end(file: BinaryIO, path: Path) -> None:

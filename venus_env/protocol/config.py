@@ -18,7 +18,8 @@ class EpisodeConfig(BaseModel):
             the middle twice as likely as the others, so that a policy cannot count on an exact limit.
         max_context_tokens: Length that the whole conversation may reach.
         max_turn_tokens: Length of one turn of the policy. Policies read it as their generation limit; here it is the
-            room that is kept free for the final answer. None: an eighth of the context, at most 8,192.
+            room that is kept for one more turn, and again for the final answer after that. None: an eighth of the
+            context, at most 8,192.
         max_malformed: Malformed turns in a row that end the episode.
         max_tool_calls: Calls that may run (repeated ones do not run); reaching it counts as the turn limit.
         time_limit_s: Seconds from the start; needs a clock.

@@ -120,12 +120,19 @@ class Episode:
         self.forced: Forced | None = None
         self.answer: str | None = None
         self.error: str | None = None
+        self._closing = 0  # tokens of a reply that says nothing but that the answer is due
+        self._reserve = 0  # tokens that are kept for one more turn and that reply
+        if self.config.force_final_answer:
+            self._closing = self._cost(wrap_tool_response(f"\n{_CUT}\n\n{forced_answer_request('context_limit')}"))
+            self._reserve = self._closing + self.config.answer_tokens + _TOKENS_PER_MESSAGE
         self._memory: dict[str, ToolResult] = {}
         self._pending: tuple[Turn, str] | None = None
         self._malformed_in_a_row = 0
 
         self._append("system", system_prompt(self.tools, self.config.prompt, self.config.current_date))
         question = clean_text(question)
+        if self._calls_spent() and not self.config.force_final_answer:
+            raise ValueError("max_tool_calls=0 leaves nothing to do but answer: it needs force_final_answer=True")
         if self.config.force_final_answer and self._turns_spent():
             # A single turn: the request joins the question, as chat templates expect a first user message without tags.
             self.forced = "turn_limit"
@@ -185,7 +192,13 @@ class Episode:
             return self._finish(self.forced)
         if isinstance(parsed, Malformed):
             return self._refuse(turn, parsed.reason, malformed_reply(parsed.reason))
-        resolved = resolve_call(self.tools, parsed.name, parsed.arguments)
+        try:
+            resolved = resolve_call(self.tools, parsed.name, parsed.arguments)
+        except Exception as error:  # a validator of the tool's own that does not raise ValueError
+            turn.kind, turn.tool = "tool", parsed.name
+            return self.fail(
+                "tool_failure", f"tool {parsed.name!r} cannot check arguments: {type(error).__name__}: {error}"
+            )
         if isinstance(resolved, str):
             return self._refuse(turn, resolved, bad_call_reply(neutralise(resolved)))
         return self._call(turn, *resolved)
@@ -195,6 +208,7 @@ class Episode:
         if self._pending is None:
             raise RuntimeError("no tool result is due: observe() follows an act() that returned CallTool")
         (turn, key), self._pending = self._pending, None
+        result = ToolResult(clean_text(result.text), result.ok, tuple(clean_text(url) for url in result.urls))
         self._memory[key] = result
         turn.ok = result.ok
         return self._reply(self._tool_text(result))
@@ -297,10 +311,17 @@ class Episode:
         return self._reply(reply)
 
     def _reply(self, text: str) -> Observed | Ended:
-        """Append the environment's part of a turn and, where a budget is spent, what follows from that."""
-        room = self.config.max_context_tokens - self.config.answer_tokens - self.usage.context_tokens
+        """Append the environment's part of a turn and, where a budget is spent, what follows from that.
+
+        While the episode goes on, a reply leaves room for one more turn, the request for an answer, and the answer: a
+        turn of at most ``max_turn_tokens`` never takes away the chance to answer.
+        """
+        left = self.config.max_context_tokens - self.usage.context_tokens
+        if self._closing >= left:  # the turn itself has filled the context
+            return self._finish("context_limit")
+        room = left - self.config.answer_tokens - _TOKENS_PER_MESSAGE
         needed = self._cost(wrap_tool_response(text))
-        limit = self._limit(context_full=needed > room)
+        limit = self._limit(context_full=needed > room - self._reserve)
         request = ""
         if limit is not None and self.config.force_final_answer:
             request = f"\n\n{forced_answer_request(limit)}"
@@ -325,12 +346,12 @@ class Episode:
 
     def _turns_spent(self) -> bool:
         """Whether no turn is left, or only the one that a request for a final answer takes."""
-        if self.config.max_tool_calls is not None:
-            ran = self.usage.tool_calls - self.usage.duplicate_calls
-            if ran >= self.config.max_tool_calls:
-                return True
         reserved = 1 if self.config.force_final_answer else 0
-        return self.usage.turns >= self.max_turns - reserved
+        return self._calls_spent() or self.usage.turns >= self.max_turns - reserved
+
+    def _calls_spent(self) -> bool:
+        ran = self.usage.tool_calls - self.usage.duplicate_calls
+        return self.config.max_tool_calls is not None and ran >= self.config.max_tool_calls
 
     def _draw_max_turns(self, rng: RandomSource | None) -> int:
         jitter = self.config.turn_jitter
@@ -349,8 +370,7 @@ class Episode:
         return self._clock()
 
     def _tool_text(self, result: ToolResult) -> str:
-        text = clean_text(result.text)
-        return neutralise(text) if text.strip() else _EMPTY_RESULT
+        return neutralise(result.text) if result.text.strip() else _EMPTY_RESULT
 
     def _append(self, role: Role, content: str) -> Message:
         message = Message(role=role, content=content)

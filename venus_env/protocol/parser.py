@@ -9,6 +9,7 @@ cannot be read never runs with guessed arguments. How tidy a turn is, is judged 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from typing import Any
 
 _ACTION_OPENS = re.compile(r"<answer>|<tool_call>")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+# Deeper than any call means; well below what JSON writers and readers refuse.
+_MAX_DEPTH = 100
 
 # The JSON5 reader is pure Python; beyond this a body is refused unless it is plain JSON. Real calls are far shorter.
 _JSON5_MAX_CHARS = 20_000
@@ -112,7 +116,7 @@ def parse_call_body(body: str) -> tuple[str, dict[str, Any]] | str:
     if code is not None and "pythoninterpreter" in body.lower():
         return "PythonInterpreter", {"code": code}
     try:
-        value = _clean_value(_loads(body))
+        value = clean_value(_loads(body))
     except ValueError as error:
         return f"the tool call is not valid JSON ({error})"
     except RecursionError:
@@ -163,14 +167,23 @@ def _loads(body: str) -> Any:
             raise error from None
 
 
-def _clean_value(value: Any) -> Any:
-    """Apply :func:`clean_text` throughout: a JSON escape can spell a lone surrogate that nothing can encode."""
+def clean_value(value: Any, depth: int = 0) -> Any:
+    """Make a value that JSON or JSON5 spelt one that JSON can write: lone surrogates become U+FFFD.
+
+    Raises:
+        RecursionError: It is nested too deeply.
+        ValueError: It holds a number that is not finite, which JSON has no way to write.
+    """
     if isinstance(value, str):
         return clean_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no number in JSON")
+    if depth > _MAX_DEPTH:
+        raise RecursionError
     if isinstance(value, list):
-        return [_clean_value(item) for item in value]
+        return [clean_value(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {clean_text(str(key)): _clean_value(item) for key, item in value.items()}
+        return {clean_text(str(key)): clean_value(item, depth + 1) for key, item in value.items()}
     return value
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
 
 if TYPE_CHECKING:  # tools are built on this package, not the other way round
     from venus_env.tools.base import Tool
@@ -13,6 +14,7 @@ if TYPE_CHECKING:  # tools are built on this package, not the other way round
 Toolbox: TypeAlias = "Mapping[str, Tool]"
 """Tools by their canonical name, in the order in which the prompt lists them."""
 
+_CALLABLE_NAME = re.compile(r"[\w.-]{1,64}")
 _TYPE_NAMES = {
     "string": "str",
     "integer": "int",
@@ -27,7 +29,7 @@ def as_toolbox(tools: Toolbox | Iterable[Tool]) -> dict[str, Tool]:
     """Index ``tools`` by name.
 
     Raises:
-        ValueError: There is no tool, or two tools answer to the same name or alias.
+        ValueError: There is no tool, a name cannot be used in a call, or two tools answer to the same name or alias.
     """
     box: dict[str, Tool] = {}
     taken: dict[str, str] = {}
@@ -35,6 +37,8 @@ def as_toolbox(tools: Toolbox | Iterable[Tool]) -> dict[str, Tool]:
         for name in (tool.name, *tool.aliases):
             if name in taken:
                 raise ValueError(f"tools {taken[name]!r} and {tool.name!r} both answer to {name!r}; rename one of them")
+            if not _CALLABLE_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no name for a tool; use letters, digits, '_', '-' and '.' only")
             taken[name] = tool.name
         box[tool.name] = tool
     if not box:
@@ -76,12 +80,26 @@ def resolve_call(tools: Toolbox, name: str, arguments: Mapping[str, Any]) -> tup
     if tool is None:
         return f"there is no tool named {name[:60]!r}; available tools: {', '.join(tools)}"
     model = tool.arguments
-    known = set(model.model_fields) | {field.alias for field in model.model_fields.values() if field.alias}
+    if model.model_config.get("extra") != "allow":
+        known = _names(model)
+        arguments = {key: value for key, value in arguments.items() if key in known}
     try:
-        return tool, model.model_validate({key: value for key, value in arguments.items() if key in known})
+        return tool, model.model_validate(dict(arguments))
     except ValidationError as error:
         problems = [_problem(dict(detail)) for detail in error.errors(include_url=False)]
         return f"{tool.name} was called with wrong arguments: {'; '.join(problems)}. Expected {tool_signature(tool)}"
+
+
+def _names(model: type[BaseModel]) -> set[str]:
+    """All names by which a call may give the arguments of a model."""
+    names = set(model.model_fields)
+    for field in model.model_fields.values():
+        alias = field.validation_alias  # pydantic sets it from ``alias``, too
+        for choice in alias.choices if isinstance(alias, AliasChoices) else (alias,):
+            first = choice.path[0] if isinstance(choice, AliasPath) else choice
+            if isinstance(first, str):
+                names.add(first)
+    return names
 
 
 def _problem(detail: Mapping[str, Any]) -> str:

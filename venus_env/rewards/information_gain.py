@@ -20,7 +20,7 @@ GainTurns = Literal["every", "visit"]
 
 def best_score(scores: Sequence[float]) -> float:
     """The score of the best accepted answer; NaN entries are ignored, NaN if nothing is left."""
-    usable = [score for score in scores if not math.isnan(score)]
+    usable = [float(score) for score in scores if not math.isnan(score)]  # NumPy's floats are no JSON
     return max(usable) if usable else math.nan
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Protocol, runtime_checkable
+
+import numpy as np
 
 
 @runtime_checkable
@@ -24,7 +26,7 @@ class Judge(Protocol):
             prediction: The policy's final answer, stripped; possibly empty.
 
         Returns:
-            A verdict in [0, 1].
+            A verdict in [0, 1]; True and False will do.
         """
         ...
 
@@ -36,8 +38,9 @@ def check_verdict(verdict: object) -> float:
         TypeError: It is no number.
         ValueError: It is not in [0, 1].
     """
-    if isinstance(verdict, bool) or not isinstance(verdict, int | float):
+    if not isinstance(verdict, Real | np.bool_):
         raise TypeError(f"a judge returns a number in [0, 1], got {verdict!r}")
-    if math.isnan(verdict) or not 0 <= verdict <= 1:
+    number = float(verdict)
+    if not 0 <= number <= 1:  # nan is not either
         raise ValueError(f"a judge returns a number in [0, 1], got {verdict!r}")
-    return float(verdict)
+    return number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from venus_env.protocol.parser import clean_value
 from venus_env.tasks.task import Evidence, Task
 
 EMBEDDED = "embedded"
@@ -98,15 +100,17 @@ def _records(path: Path) -> Iterator[tuple[int, Any]]:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     yield number, _json_row(line, path, number)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise TaskFileError(f"cannot read {path}: {error}") from error
 
 
 def _json_row(line: bytes, path: Path, number: int) -> Any:
     try:
-        return json.loads(line.decode("utf-8-sig"))
+        return clean_value(json.loads(line.decode("utf-8-sig")))
     except ValueError as error:
         raise TaskFileError(f"{path}, row {number}: not a line of JSON in UTF-8: {error}") from error
+    except RecursionError:
+        raise TaskFileError(f"{path}, row {number}: nested too deeply") from None
 
 
 def _parquet(path: Path) -> list[dict[str, Any]]:

@@ -146,11 +146,13 @@ class _BeliefChecks:
                 max(scores[turn])
                 for turn in (conversations.IRRELEVANT, conversations.IRRELEVANT + 1, conversations.RELEVANT + 1)
             )
-            if relevant - irrelevant <= irrelevant - before:
+            gain, other = _change(irrelevant, relevant), _change(before, irrelevant)
+            if gain <= other:
+                rewarded = "nothing" if max(abs(gain), abs(other)) <= self.tolerance else "the wrong turns"
                 raise Doubtful(
-                    f"task {episode.task['id']!r}: reading the answer changed its log-probability by "
-                    f"{relevant - irrelevant:+.3f}, reading about something else by {irrelevant - before:+.3f}; "
-                    "information gain from this belief rewards the wrong turns"
+                    f"task {episode.task['id']!r}: reading the answer changed its log-probability by {gain:+.3f}, "
+                    f"reading about something else by {other:+.3f}; information gain from this belief rewards "
+                    f"{rewarded}"
                 )
 
     async def _read(self, episode: Trajectory, answers: Sequence[str] | None = None) -> list[list[float]]:
@@ -186,6 +188,11 @@ class _BeliefChecks:
                 ),
                 f"{how} gave {values} instead of {wanted} at boundary {number % len(self.alone[0])}; {advice}",
             )
+
+
+def _change(before: float, after: float) -> float:
+    """The difference; none between two that are -inf."""
+    return 0.0 if after == before else after - before
 
 
 def _messages(episode: Trajectory, start: int, stop: int) -> list[Message]:

@@ -12,7 +12,7 @@ from typing import Any
 from venus_env.corpus.document import Corpus, Hit, Page, Passage
 from venus_env.envs.portal import portal
 from venus_env.testing.examples import HOSTILE_TEXTS
-from venus_env.testing.report import Doubtful, Failed, Report, expect, require_object, short
+from venus_env.testing.report import Doubtful, Failed, NotApplicable, Report, expect, require_object, short
 
 _K = 5
 _QUERIES = 6
@@ -93,7 +93,7 @@ class _CorpusChecks:
             counts = self.corpus.unigram_counts()
             words = [word for word in counts if len(word) > 4] or list(counts)
             self.queries = sorted(words, key=lambda word: (-counts[word], word))[: _QUERIES // 2]
-            expect(bool(self.queries), "there is no word to search for; pass queries=[…]")
+            expect(bool(self.queries), "there is no word to search for; give queries (queries=[…], --query)")
             for hits in await self.corpus.search(self.queries, 1):
                 self.queries += [hit.passage.title for hit in hits]
         return ", ".join(map(short, self.queries))
@@ -102,15 +102,17 @@ class _CorpusChecks:
         for query in self.queries:
             self.alone += _shaped(await self.corpus.search([query], _K), [query], _K)
         if not any(self.alone):
-            raise Doubtful(f"none of {self.queries} found anything; pass queries=[…] that do")
+            raise Doubtful(f"none of {self.queries} found anything; give queries that do (queries=[…], --query)")
 
     def one_hit_per_page(self) -> None:
+        self._require_hits()
         for query, hits in zip(self.queries, self.alone, strict=True):
             urls = [hit.passage.url for hit in hits]
             twice = [url for url in urls if urls.count(url) > 1]
             expect(not twice, f"query {query!r} gave {twice[:1]} more than once; keep the best passage of each page")
 
     def scores(self) -> None:
+        self._require_hits()
         for query, hits in zip(self.queries, self.alone, strict=True):
             scores = [hit.score for hit in hits]
             expect(all(map(math.isfinite, scores)), f"query {query!r}: scores must be finite, got {scores}")
@@ -146,6 +148,7 @@ class _CorpusChecks:
         _shaped(await self.corpus.search([text], _K), [text], _K)
 
     async def pages(self) -> None:
+        self._require_hits()
         for hit in (hit for hits in self.alone for hit in hits):
             url = hit.passage.url
             page = await self.corpus.page(url)
@@ -182,6 +185,10 @@ class _CorpusChecks:
         )
         again = [(await other.search([query], _K))[0] for query in self.queries[:1]]
         self._same(again, f"searched in a {how} corpus", "open the same files again")
+
+    def _require_hits(self) -> None:
+        if not any(self.alone):
+            raise NotApplicable("no search found anything")
 
     def _same(self, results: Sequence[Sequence[Hit]], how: str, advice: str) -> None:
         for query, hits, expected in zip(self.queries, results, self.alone, strict=False):

@@ -268,7 +268,9 @@ class _EnvChecks:
             step = self.env.step(self._act(_messages([start])))
             if not _ended(step):
                 return [start, step]
-        raise NotApplicable("the policy ends every episode in its first turn; pass a policy that goes on")
+        raise NotApplicable(
+            "the policy ends every episode in its first turn; give one that goes on (policy=, in Python)"
+        )
 
     def _play(self, env: Any, messages: list[Message]) -> list[Step]:
         """Let the policy finish the episode; a policy reads the messages that the infos have brought."""

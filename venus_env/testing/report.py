@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import reprlib
 import textwrap
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
+
+DECLARE = "declare it (nondeterministic=True, --nondeterministic)"
+"""The way out for what cannot be deterministic, as messages put it."""
+
+UNCOMPARED = "not compared: needs determinism"
+"""Why results stay uncompared where equal inputs do not give equal results."""
 
 Status = Literal["passed", "failed", "warning", "skipped"]
 
 _MARKS: dict[Status, str] = {"passed": "✓", "failed": "✗", "warning": "!", "skipped": "-"}
+_SHOWN = 4  # names on the line that stands for several skipped checks
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 120
 
@@ -115,8 +124,7 @@ class Report:
     def __str__(self) -> str:
         count = Counter(check.status for check in self.checks)
         total = ", ".join(f"{count[status]} {status}" for status in _MARKS if count[status])
-        lines = [line for check in self.checks for line in _lines(check)]
-        return "\n".join([self.subject, *lines, f"{len(self.checks)} checks: {total}"])
+        return "\n".join([self.subject, *_all_lines(self.checks), f"{len(self.checks)} checks: {total}"])
 
     def run(self, name: str, body: Callable[..., str | None], *args: Any, needs: Iterable[str] = ()) -> None:
         """Run one check on the calling thread.
@@ -181,9 +189,22 @@ async def _within(seconds: float, work: Awaitable[str | None]) -> str | None:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     finally:
         task.cancel()
-    expect(bool(done), f"did not finish within {seconds:g} s; find what hangs, or allow more with timeout_s")
+    expect(bool(done), f"did not finish within {seconds:g} s; find what hangs, or allow more (timeout_s=, in Python)")
     expect(not task.cancelled(), "ended as cancelled, though nobody had cancelled it")
     return task.result()
+
+
+def _all_lines(checks: Sequence[Check]) -> Iterator[str]:
+    """Checks that were skipped in a row for one reason share a line, so that they do not bury what failed."""
+    for (status, message), group in groupby(checks, key=lambda check: (check.status, check.message)):
+        run = list(group)
+        if status == "skipped" and len(run) > 1:
+            reason = re.sub(r"^needs ", "need ", " ".join(message.split()))
+            names = ", ".join([check.name for check in run[:_SHOWN]] + ["…"] * (len(run) > _SHOWN))
+            yield f"  {_MARKS[status]} {len(run)} skipped ({reason}): {names}"
+        else:
+            for check in run:
+                yield from _lines(check)
 
 
 def _lines(check: Check) -> list[str]:

@@ -80,7 +80,7 @@ class _TaskChecks:
 
     async def evidence_pages(self) -> str:
         if self.corpus is None:
-            raise NotApplicable("no corpus given; pass corpus= to look for the evidence in it")
+            raise NotApplicable("no corpus to look for the evidence in; give one (corpus=…, --corpus)")
         urls = [step.url for task in self.tasks for step in task.evidence if step.url]
         if not urls:
             raise NotApplicable("no task names the url of its evidence")
@@ -95,16 +95,20 @@ class _TaskChecks:
         return f"{len(self.pages)} pages of {sum(bool(task.evidence) for task in self.tasks)} tasks"
 
     def evidence_sentences(self) -> None:
+        steps = [(task.id, step) for task in self.tasks for step in task.evidence if step.url and step.sentence]
+        if not steps:
+            raise NotApplicable("no task names the sentence of its evidence")
         lost = [
-            f"{task.id}: {step.sentence!r}"
-            for task in self.tasks
-            for step in task.evidence
-            if step.url and step.sentence and _spaced(step.sentence) not in self._text(step.url)
+            f"{task_id}: {step.sentence!r}"
+            for task_id, step in steps
+            if _spaced(step.sentence) not in self._text(step.url)
         ]
         expect(not lost, f"{len(lost)} evidence sentences are not on their pages word for word: {_some(lost)}")
 
     def answers_in_evidence(self) -> str:
         with_pages = [task for task in self.tasks if task.evidence and all(step.url for step in task.evidence)]
+        if not with_pages:
+            raise NotApplicable("no task names the url of all of its evidence")
         without = [
             task.id
             for task in with_pages

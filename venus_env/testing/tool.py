@@ -18,13 +18,24 @@ from venus_env.protocol.prompt import system_prompt
 from venus_env.protocol.schema import resolve_call, tool_schema, tool_signature
 from venus_env.protocol.turns import ToolResult
 from venus_env.testing.examples import HOSTILE_TEXTS, TEXTS, WRONG_VALUES, example_arguments, replace_texts
-from venus_env.testing.report import Doubtful, Failed, Report, expect, require_object, short
+from venus_env.testing.report import (
+    DECLARE,
+    UNCOMPARED,
+    Doubtful,
+    Failed,
+    NotApplicable,
+    Report,
+    expect,
+    require_object,
+    short,
+)
 from venus_env.tools.base import Tool, ToolError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")  # what chat templates and servers accept as a function's name
 _CONCURRENT_CALLS = 8
 _CANCEL_S = 2.0  # seconds within which a cancelled call has to end
 _BLOCKED_S = 0.5  # seconds for which a call may hold up the event loop
+_GIVE_EXAMPLES = "give examples (examples=[{…}], --example)"
 
 
 def check_tool(
@@ -56,14 +67,17 @@ class _ToolChecks:
         self.tool = tool
         self.given = examples
         self.nondeterministic = nondeterministic
+        self.comparable = False  # whether equal calls have been seen to give equal results
         self.examples: list[Mapping[str, Any]] = []
         self.arguments: list[BaseModel] = []
         self.results: list[ToolResult] = []
 
     async def run(self, report: Report) -> None:
-        for check in (self.name, self.aliases, self.description, self.model):
-            await report.run_async(check.__name__, check)
-        shape = ("name", "aliases", "description", "model")
+        await report.run_async("name", self.name)
+        await report.run_async("aliases", self.aliases)
+        await report.run_async("description", self.description)
+        await report.run_async("argument schema", self.argument_schema)
+        shape = ("name", "aliases", "description", "argument schema")
         await report.run_async("schema", self.schema, needs=shape)
         await report.run_async("examples", self.find_examples, needs=("schema",))
         await report.run_async("wrong arguments", self.wrong_arguments, needs=("examples",))
@@ -97,7 +111,7 @@ class _ToolChecks:
         expect(isinstance(text, str) and bool(text.strip()), f"expected one sentence for the prompt, got {text!r}")
         expect(len(text.splitlines()) == 1, f"expected a single line, as prompts list tools by line; got {short(text)}")
 
-    def model(self) -> None:
+    def argument_schema(self) -> None:
         model = self._attribute("arguments", "arguments: type[BaseModel] = LookupArguments")
         expect(
             isinstance(model, type) and issubclass(model, BaseModel),
@@ -116,8 +130,8 @@ class _ToolChecks:
         try:
             found = [example_arguments(model, text) for text in TEXTS] if self.given is None else list(self.given)
         except ValueError as error:
-            raise Failed(f"{error}; pass examples=[{{…}}], or Field(examples=[…]) in the model") from error
-        expect(bool(found), "the list of examples is empty; pass at least one, or None")
+            raise Failed(f"{error}; {_GIVE_EXAMPLES}, or write Field(examples=[…]) in its model") from error
+        expect(bool(found), "the list of examples is empty; give at least one, or None")
         wrong = [example for example in found if not isinstance(example, Mapping)]
         expect(not wrong, f"examples must list mappings of arguments, got {wrong[:1]}; write examples=[{{…}}]")
         for example in found:
@@ -130,7 +144,7 @@ class _ToolChecks:
     def _resolved(self, example: Mapping[str, Any]) -> BaseModel:
         resolved = resolve_call({self.tool.name: self.tool}, self.tool.name, example)
         if isinstance(resolved, str):
-            raise Failed(f"a call with {short(dict(example))} was refused: {resolved}; pass examples= that work")
+            raise Failed(f"a call with {short(dict(example))} was refused: {resolved}; {_GIVE_EXAMPLES} that work")
         return resolved[1]
 
     @staticmethod
@@ -151,8 +165,9 @@ class _ToolChecks:
                 resolved = resolve_call(toolbox, self.tool.name, trial)
             except Exception as error:
                 raise Failed(
-                    f"{type(error).__name__} out of the model on {short(trial)}: {error}; a validator has to raise "
-                    "ValueError, which becomes a reply to the policy, and must not expect a type before pydantic has"
+                    f"{type(error).__name__} out of the argument schema on {short(trial)}: {error}; a validator has to "
+                    "raise ValueError, which becomes a reply to the policy, and must not expect a type before pydantic "
+                    "has"
                 ) from error
             required = any(field.is_required() for field in model.model_fields.values())
             expect(
@@ -168,13 +183,13 @@ class _ToolChecks:
                 result = await call
             except ToolError as error:
                 raise Failed(
-                    f"{arguments!r} raised ToolError: {error}; is its backend up? or pass examples="
+                    f"{arguments!r} raised ToolError: {error}; is its backend up? If so, {_GIVE_EXAMPLES} that work"
                 ) from error
             _check_result(result, f"{arguments!r}")
             expect(arguments == before, f"it changed its arguments from {before!r} to {arguments!r}; work on a copy")
             self.results.append(result)
         if not any(result.ok for result in self.results):
-            raise Doubtful("no example found anything (ok=False in every result); pass examples= that do")
+            raise Doubtful(f"no example found anything (ok=False in every result); {_GIVE_EXAMPLES} that do")
 
     async def event_loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -190,53 +205,57 @@ class _ToolChecks:
                 "client, or move the work to asyncio.to_thread"
             )
 
-    async def determinism(self) -> str | None:
+    async def determinism(self) -> None:
         if self.nondeterministic:
-            return "declared nondeterministic: not compared"
+            raise NotApplicable("declared nondeterministic: not compared")
+        advice = f"keep no state between calls and draw nothing at random, or {DECLARE}"
         for arguments, result in zip(self.arguments, self.results, strict=True):
-            _same(await self.tool(arguments), result, f"{arguments!r} a second time", "; or pass nondeterministic=True")
-        return None
+            _same(await self.tool(arguments), result, f"{arguments!r} a second time", advice)
+        self.comparable = True
 
     async def concurrency(self) -> None:
         numbers = [number % len(self.arguments) for number in range(_CONCURRENT_CALLS)]
         results = await asyncio.gather(*(self.tool(self.arguments[number]) for number in numbers))
-        for number, result in zip(numbers, results, strict=True):
+        for result in results:
             _check_result(result, "a concurrent call")
-            if not self.nondeterministic:
-                advice = "; keep what belongs to a call in local variables, not on the tool"
-                _same(result, self.results[number], f"{self.arguments[number]!r} among other calls", advice)
+        if not self.comparable:
+            raise NotApplicable(f"called, {UNCOMPARED}")
+        for number, result in zip(numbers, results, strict=True):
+            advice = "keep what belongs to a call in local variables, not on the tool"
+            _same(result, self.results[number], f"{self.arguments[number]!r} among other calls", advice)
 
     async def cancellation(self) -> str | None:
         task = asyncio.ensure_future(self.tool(self.arguments[0]))
         await asyncio.sleep(0)  # let it begin
         if task.done():
-            return "a call ends before it can be cancelled"
+            raise NotApplicable("a call ends before it can be cancelled")
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=_CANCEL_S)
         advice = "let asyncio.CancelledError through (`except Exception` does)"
         expect(bool(done), f"a call was still running {_CANCEL_S:g} s after it had been cancelled; {advice}")
         expect(task.cancelled(), f"a cancelled call went on to its end instead of stopping; {advice}")
         after = await self.tool(self.arguments[0])
-        if not self.nondeterministic:
-            _same(after, self.results[0], "a call after a cancelled one", "; release in `finally` what a call takes")
-        return None
+        _check_result(after, "a call after a cancelled one")
+        advice = "release in `finally` what a call takes"
+        return self._compare(after, "a call after a cancelled one", advice)
 
     async def hostile(self, text: str) -> str | None:
         resolved = resolve_call(
             {self.tool.name: self.tool}, self.tool.name, replace_texts(dict(self.examples[0]), text)
         )
         if isinstance(resolved, str):
-            return "refused by the model"
+            return "refused by the argument schema"
         try:
             _check_result(await self.tool(resolved[1]), f"text {short(text)}")
         except ToolError as error:
             raise Doubtful(
                 f"text {short(text)} raised ToolError ({short(str(error))}), which ends the episode as "
-                "tool_failure; if the policy is to blame, return ToolResult(ok=False) or refuse the text in the model"
+                "tool_failure; if the policy is to blame, return ToolResult(ok=False) or refuse the text in the "
+                "argument schema"
             ) from error
         return None
 
-    async def copied(self, copier: Callable[[Any], Any], how: str) -> None:
+    async def copied(self, copier: Callable[[Any], Any], how: str) -> str | None:
         try:
             other = copier(self.tool)
         except Exception as error:
@@ -246,8 +265,14 @@ class _ToolChecks:
             ) from error
         result = await other(self.arguments[0])
         _check_result(result, f"a {how} tool")
-        if not self.nondeterministic:
-            _same(result, self.results[0], f"a {how} tool", "; keep all settings in __getstate__")
+        return self._compare(result, f"a {how} tool", "keep all settings in __getstate__")
+
+    def _compare(self, result: ToolResult, what: str, advice: str) -> str | None:
+        """Compare the result of the first example where that makes sense; the remark says so if not."""
+        if not self.comparable:
+            return f"result {UNCOMPARED}"
+        _same(result, self.results[0], what, advice)
+        return None
 
     def _attribute(self, name: str, example: str) -> Any:
         try:
@@ -272,4 +297,4 @@ def _check_result(result: Any, what: str) -> None:
 
 
 def _same(result: ToolResult, expected: ToolResult, what: str, advice: str) -> None:
-    expect(result == expected, f"{what} gave {short(result)} instead of {short(expected)}{advice}")
+    expect(result == expected, f"{what} gave {short(result)} instead of {short(expected)}; {advice}")

@@ -11,6 +11,7 @@ from venus_env.corpus.text import scrub
 MAX_QUERY_CHARACTERS = 1_000
 MAX_URL_CHARACTERS = 2_000
 MAX_GOAL_CHARACTERS = 2_000
+MAX_ITEMS = 100  # queries or urls of one call; fewer are run, and the reply names the others
 
 
 def _as_list(value: Any) -> Any:
@@ -23,6 +24,8 @@ def _cleaned(limit: int, what: str) -> AfterValidator:
 
     def clean(items: list[str]) -> list[str]:
         kept = list(dict.fromkeys(stripped for item in items if (stripped := scrub(item).strip())))
+        if len(kept) > MAX_ITEMS:
+            raise ValueError(f"give at most {MAX_ITEMS} at once, not {len(kept)}")
         if not kept:
             raise ValueError(f"give at least one {what} that is not blank")
         for item in kept:

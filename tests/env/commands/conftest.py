@@ -1,15 +1,33 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from venus_env.beliefs.base import score_incrementally
 from venus_env.cli import main
 from venus_env.corpus import Corpus, open_corpus
+from venus_env.protocol.trajectory import Trajectory
+from venus_env.protocol.turns import Message
 from venus_env.tasks.loaders import load_tasks
 
 Run = Callable[..., int]
+
+
+class NewestWords:
+    """A belief that finds an answer the likelier, the longer the newest message."""
+
+    def open(self, question: str, answers: Sequence[str]) -> NewestWords:
+        return self
+
+    async def update(self, new_messages: Sequence[Message]) -> list[float]:
+        return [-1 / len(new_messages[-1]["content"])]
+
+    async def score(
+        self, trajectory: Trajectory, boundaries: Sequence[int], answers: Sequence[str]
+    ) -> list[list[float]]:
+        return await score_incrementally(self, trajectory, boundaries, answers)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.env.commands.conftest import NewestWords
 from venus_env.commands.errors import CommandError
-from venus_env.commands.objects import load_as
+from venus_env.commands.objects import load_as, load_belief
 from venus_env.policies.base import EpisodePolicies, Policy
 from venus_env.policies.random import RandomPolicy
 from venus_env.rewards.judge import Judge
@@ -35,3 +36,12 @@ def test_what_does_not_fit_is_named(spec: str, message: str) -> None:
 def test_a_policy_is_no_judge() -> None:
     with pytest.raises(CommandError, match="which is no Judge"):
         load_as("venus_env.policies.random:RandomPolicy", "--judge", Judge)
+
+
+def test_beliefs_are_named_or_loaded() -> None:
+    assert load_belief("none") is None
+    assert isinstance(load_belief("tests.env.commands.conftest:NewestWords"), NewestWords)
+    with pytest.raises(CommandError, match=r"--belief 'venus_env.policies.random:RandomPolicy': .* is no Belief"):
+        load_belief("venus_env.policies.random:RandomPolicy")
+    with pytest.raises(ValueError, match="belief 'psychic' is unknown"):
+        load_belief("psychic")

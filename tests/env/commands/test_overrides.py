@@ -30,7 +30,8 @@ def test_values_are_read_as_the_type_of_their_field() -> None:
         ("topk=3", "--env topk=3: there is no setting 'topk'; the nearest one is 'top_k'"),
         ("outcome=em", "there is no setting 'outcome'; the nearest one is 'rewards.outcome'"),
         ("rewards.score.x=em", "there is no setting 'rewards.score.x'; the nearest one is 'rewards.score'"),
-        ("=1", "there is no setting ''"),
+        ("=1", "there is no setting ''; the settings are"),
+        ("bar=1", "there is no setting 'bar'; the settings are prompt, "),
         (
             "top_k=many",
             "--env top_k: Input should be a valid integer, unable to parse string as an integer, got 'many'",

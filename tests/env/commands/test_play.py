@@ -1,10 +1,14 @@
+import asyncio
 import io
 import json
+from collections.abc import Sequence
 
 import pytest
 
 from venus_env.cli import main
+from venus_env.protocol.prompt import render_answer
 from venus_env.protocol.trajectory import Trajectory
+from venus_env.protocol.turns import Message
 
 
 def test_play_shows_an_episode(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,6 +48,22 @@ def test_a_person_can_play(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     assert "[end] answered" in out
 
 
+class Patient:
+    """Waits a moment, then answers."""
+
+    async def act(self, messages: Sequence[Message]) -> str:
+        await asyncio.sleep(0)
+        return render_answer("", "Paris")
+
+
+@pytest.mark.parametrize("policy", [f"{__name__}:Patient", "venus_env.policies.random:RandomPolicy"])
+def test_a_policy_of_your_own_plays(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", "--policy", policy, "--max-turns", "4", "--json"]) == 0
+    trajectory = Trajectory.model_validate_json(capsys.readouterr().out)
+    assert trajectory.end != "running"
+    assert (trajectory.messages[2]["content"] == render_answer("", "Paris")) == policy.endswith("Patient")
+
+
 def test_input_may_end(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("search Paris\n"))
     assert main(["play", "--policy", "human"]) == 0
@@ -56,6 +76,8 @@ def test_input_may_end(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
         (["--corpus", "no/such/corpus"], "no such corpus"),
         (["--tasks", "no-such-file.jsonl"], "no-such-file.jsonl"),
         (["--split", "nope"], "nope"),
+        (["--policy", "openai"], "--policy openai: give oracle, random, human, or module:attribute"),
+        (["--policy", "json:dumps"], "--policy 'json:dumps'"),
         (["--task-id", "nope"], "there is no task 'nope'"),
     ],
 )

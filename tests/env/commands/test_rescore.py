@@ -13,7 +13,7 @@ from venus_env.evaluation.trajectory_file import read_trajectories
 
 
 def rescore(folder: Path, *arguments: str, source: str = "x.jsonl", out: str = "y.jsonl") -> int:
-    return main(["rescore", str(folder / source), "--out", str(folder / out), *arguments])
+    return main(["rescore", str(folder / source), "--out", str(folder / out), "--force", *arguments])
 
 
 def test_the_settings_of_the_recording_are_the_defaults(rollout: Run, tmp_path: Path) -> None:
@@ -40,6 +40,33 @@ def test_other_rewards(rollout: Run, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ["score", "1.0000", "1.0000"] in lines
     assert ["return", f"{old:.4f}", "1.0000"] in lines
     assert any("belief: none" in " ".join(line) for line in lines)
+
+
+def test_a_belief_of_your_own(rollout: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "tests.env.commands.conftest:NewestWords"
+    rollout("oracle")
+    rollout("oracle", "--belief", name, out="own.jsonl")
+    assert (tmp_path / "own.jsonl").read_bytes() != (tmp_path / "x.jsonl").read_bytes()
+    assert json.loads((tmp_path / "own.jsonl.json").read_text())["belief"] == name
+    assert rescore(tmp_path, "--belief", name) == 0
+    assert f"belief: {name}" in capsys.readouterr().out
+    assert list(read_trajectories(tmp_path / "y.jsonl")) == list(read_trajectories(tmp_path / "own.jsonl"))
+    assert rescore(tmp_path, source="own.jsonl") == 0  # the belief of the recording is the default
+    assert list(read_trajectories(tmp_path / "y.jsonl")) == list(read_trajectories(tmp_path / "own.jsonl"))
+
+
+def test_a_file_is_overwritten_on_request_only(
+    rollout: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rollout("random", "--episodes", "1")
+    target = tmp_path / "y.jsonl"
+    target.write_text("precious\n")
+    command = ["rescore", str(tmp_path / "x.jsonl"), "--out", str(target)]
+    assert main(command) == 2
+    assert "y.jsonl exists already: name another file, or overwrite it with --force" in capsys.readouterr().err
+    assert target.read_text() == "precious\n"
+    assert main([*command, "--force"]) == 0
+    assert target.read_text() != "precious\n"
 
 
 class Strict:

@@ -83,6 +83,8 @@ def test_the_same_command_plays_what_is_missing(
     again = recorded(tmp_path)
     assert sorted(again, key=str) == sorted(whole, key=str)
     assert "5 episodes are there already" in capsys.readouterr().err
+    assert rollout("random", "--samples", "2") == 0
+    assert "[00:00" not in capsys.readouterr().err  # no progress bar where nothing is left to play
     # More samples and more tasks add to what is there.
     assert rollout("random", "--samples", "3", "--episodes", "8") == 0
     more = recorded(tmp_path)
@@ -146,6 +148,19 @@ def test_other_settings_are_refused(
     assert difference in error
     assert error.count("\n") == 1
     assert (tmp_path / "x.jsonl").read_bytes() == before
+
+
+def test_an_edited_policy_is_refused(rollout: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    module = tmp_path / "edited_policy.py"
+    source = "from venus_env.policies.random import RandomPolicy\nplay = RandomPolicy(seed=0)\n"
+    module.write_text(source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        assert (rollout("edited_policy:play"), rollout("edited_policy:play")) == (0, 0)
+        module.write_text(source + "# better\n")
+        capsys.readouterr()
+        assert rollout("edited_policy:play") == 2
+    assert "policy.source_hash was " in capsys.readouterr().err
 
 
 def test_changed_tasks_are_refused_and_moved_ones_are_not(

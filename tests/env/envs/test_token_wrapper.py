@@ -230,7 +230,7 @@ def test_a_context_that_is_full_truncates_the_episode(chatml: Renderer) -> None:
 def test_an_answer_that_fills_the_context_is_an_answer(chatml: Renderer) -> None:
     env = make(chatml, max_context_tokens=300, max_new_tokens=400)
     player = Player(env)
-    assert env.max_new_tokens == 300 - len(player.context) < 200
+    assert env.max_new_tokens == 300 - len(player.context) - 1 < 200
     *_, terminated, truncated, info = player.turn(laid_out("\U0001f9ff" * 80, "<answer>Sweden</answer>"))
     assert len(player.context) > 300
     assert (terminated, truncated, info["end"], info["score"]) == (True, False, "answered", 1.0)

@@ -55,8 +55,6 @@ class Gate:
             raise
         finally:
             self.waiting -= 1
-        if arguments.n == "cancel":
-            raise asyncio.CancelledError
         return ToolResult("through")
 
 
@@ -434,13 +432,19 @@ def test_a_slot_that_fails_leaves_the_others_alone(interface: str) -> None:
     assert (terminations.tolist(), truncations.tolist()) == ([False, False, True], [False, True, False])
 
 
+def count_but_not_here(text: str) -> int:
+    if "xyzzy" in text:
+        raise UnicodeError("cannot count this")
+    return len(text)
+
+
 def test_errors_are_raised_one_by_one_and_lose_nothing() -> None:
-    envs = small(3)
+    envs = small(3, count_tokens=count_but_not_here)
     gate(envs).open = True
     envs.reset(seed=0)
-    envs.send([wait(0), wait("cancel"), wait(0)], range(3))
+    envs.send([wait(0), wait("xyzzy"), wait(0)], range(3))
     assert envs.recv(3)[-1]["env_id"].tolist() == [0]
-    with pytest.raises(RuntimeError, match="cancelled by something that it called") as raised:
+    with pytest.raises(UnicodeError, match="cannot count this") as raised:
         envs.recv(2)
     assert raised.value.__notes__ == ["This was in slot 1."]
     assert envs.recv()[-1]["env_id"].tolist() == [2]
@@ -448,8 +452,8 @@ def test_errors_are_raised_one_by_one_and_lose_nothing() -> None:
         envs.send([ANSWER], [1])
     envs.async_reset(env_ids=[1])
     envs.recv()
-    with pytest.raises(RuntimeError, match="cancelled"):
-        envs.step([ANSWER, wait("cancel"), wait(0)])
+    with pytest.raises(UnicodeError, match="cannot count this"):
+        envs.step([ANSWER, wait("xyzzy"), wait(0)])
     with pytest.raises(ResetNeeded, match="slot 0: its last step"):  # what it came to was lost with the error
         envs.step([ANSWER] * 3)
 

@@ -208,7 +208,7 @@ async def test_a_step_that_fails_loses_its_episode_only(corpus: Corpus, tasks: l
 
     trajectories = await evaluate(OraclePolicy(), tasks, make, progress=False)
     assert [each.end for each in trajectories] == ["aborted", "answered", "answered"]
-    assert trajectories[0].error == "the session failed: UnicodeError: cannot count this"
+    assert trajectories[0].error == "the step failed: UnicodeError: cannot count this"
 
 
 class Answers:

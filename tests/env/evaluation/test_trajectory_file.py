@@ -21,7 +21,11 @@ def episode(number: int, text: str = "Malmö\u2028") -> Trajectory:
     turn = TurnRecord(index=0, kind="answer", format_ok=True, message_index=2, reward_terms={"outcome": 0.1 * number})
     return Trajectory(
         task={"id": f"t{number}", "question": "Q?", "answers": ["A"]},
-        messages=[{"role": "system", "content": "s"}, {"role": "user", "content": text}],
+        messages=[
+            {"role": "system", "content": "s"},
+            {"role": "user", "content": text},
+            {"role": "assistant", "content": "<think></think><answer>A</answer>"},
+        ],
         turns=[turn],
         end="answered",
         seed=number,
@@ -47,6 +51,16 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     packed = tmp_path / "x.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert list(read_trajectories(packed)) == EPISODES
+
+
+def test_turns_without_their_messages_are_named(tmp_path: Path) -> None:
+    record = EPISODES[0].record()
+    record["messages"].pop()
+    (tmp_path / "x.jsonl").write_text(json.dumps(record) + "\n")
+    with pytest.raises(
+        TrajectoryFileError, match=r"line 1: field 'turns.0.message_index' is 2, but there are 2 messages"
+    ):
+        list(read_trajectories(tmp_path / "x.jsonl"))
 
 
 def test_half_a_line_at_the_end_is_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -194,11 +194,25 @@ def test_exact_count_beyond_the_context_ends_the_episode() -> None:
 
 def test_an_endless_turn_fills_the_context() -> None:
     episode = make(max_context_tokens=4_000, prompt="compact")
-    reply = play(episode, "x" * 100_000)
-    assert isinstance(reply, Observed)
-    assert episode.forced == "context_limit"
-    assert len(reply.message["content"]) < 400
-    assert episode.messages[2]["content"] == "x" * 100_000
+    assert play(episode, "x" * 100_000) == Ended("context_limit")  # not even a request for the answer fits
+    assert episode.messages[2:] == [{"role": "assistant", "content": "x" * 100_000}]
+    assert episode.forced is None
+
+
+def test_while_an_episode_goes_on_a_turn_and_the_request_for_an_answer_fit() -> None:
+    for length in range(40, 400, 7):
+        episode = make("Q?", count=len, max_context_tokens=2_500, max_turn_tokens=300, prompt="compact")
+        number = 0
+        while not episode.done:
+            number += 1
+            if episode.forced is not None:
+                assert forced_answer_request("context_limit") in episode.messages[-1]["content"]
+                play(episode, ANSWER)
+            else:
+                text = call(number)
+                play(episode, text + " " * (296 - len(text)), "r" * length)  # 300 with the frame
+        assert (episode.end, episode.forced) == ("answered", "context_limit")
+        assert episode.usage.context_tokens <= 2_500
 
 
 def test_time_limit() -> None:

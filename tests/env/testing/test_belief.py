@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+import math
 import random
 import time
 from collections.abc import Sequence
@@ -89,6 +90,14 @@ async def blind(self: Any, new: Any) -> Any:
     return [-1.0 for _ in self.answers]
 
 
+async def certain_of_nothing(self: Any, new: Any) -> Any:
+    return [-math.inf for _ in self.answers]
+
+
+async def contrary(self: Any, new: Any) -> Any:
+    return [-1.0 - value for value in await CountingState.update(self, new)]
+
+
 async def waits(self: Any, new: Any) -> Any:
     """The shared text is written before, and read after, somebody else had a turn."""
     Shared.text += "".join(message["content"] for message in new)
@@ -158,7 +167,9 @@ def test_a_wrong_belief_fails_where_it_is_wrong(belief: Any, failing: str, messa
     ("belief", "doubtful", "message"),
     [
         (with_belief(open=slow_open), "cheap open", "leave the work to update"),
-        (with_state(update=blind), "evidence", "rewards the wrong turns"),
+        (with_state(update=blind), "evidence", "rewards nothing"),
+        (with_state(update=certain_of_nothing), "evidence", "rewards nothing"),
+        (with_state(update=contrary), "evidence", "rewards the wrong turns"),
     ],
 )
 def test_a_doubtful_belief_is_warned_of(belief: Any, doubtful: str, message: str) -> None:

@@ -15,6 +15,7 @@ from tests.env.testing.test_belief import Counting
 from tests.env.testing.test_corpus import Small, WorstFirst
 from tests.env.testing.test_env import Small as SmallEnv
 from tests.env.testing.test_judge import Exact
+from tests.env.testing.test_policy import Plain
 from venus_env.policies import OraclePolicy
 class Unnamed(Lookup):
     name = "two words"
@@ -56,9 +57,14 @@ def check(*arguments: str) -> int:
         (("belief", "lexical"), 0, "belief LexicalBelief"),
         (("corpus", "mine_to_check:Small", "--query", "Lund"), 0, "corpus Small"),
         (("corpus", "mine_to_check:WorstFirst", "--query", "Elbe river city"), 1, "best hit first"),
+        (("policy", "mine_to_check:Plain", "--nondeterministic"), 0, "  - interleaving\n      played, not compared"),
         (("policy", "mine_to_check:OraclePolicy"), 0, "policy OraclePolicy"),
         (("env", "mine_to_check:SmallEnv"), 0, "env Small"),
-        (("tasks", "tasks.jsonl"), 0, "  - evidence pages\n      no corpus given"),
+        (
+            ("tasks", "tasks.jsonl"),
+            0,
+            "  - evidence pages\n      no corpus to look for the evidence in; give one (corpus=…, --corpus)",
+        ),
         (("tasks", "tasks.jsonl", "--corpus", "mine_to_check:Small"), 0, "1 pages of 1 tasks"),
         (("tasks", "wrong.jsonl"), 1, "row 1: column 'answers'"),
     ],

@@ -226,7 +226,8 @@ def test_a_wrong_corpus_fails_where_it_is_wrong(corpus: Any, failing: str, messa
 def test_nothing_found_is_doubtful() -> None:
     report = check_corpus(Small(), ["zebra"])
     assert report.ok
-    assert_first(report, "warning", "search", "pass queries=")
+    assert_first(report, "warning", "search", "queries=.*--query")
+    assert report.named("skipped") == ["one hit per page", "scores", "pages"]
 
 
 def test_sound_corpora() -> None:

@@ -72,9 +72,8 @@ class Gullible(Exact):
         (object(), "verdict", "async def grade"),
         (Synchronous(), "verdict", "async def grade"),
         (Percent(), "verdict", r"a number in \[0, 1\], got 100.0"),
-        (Boolean(), "verdict", "got True"),
         (NeedsText(), "empty answer", "IndexError"),
-        (Wavering(), "determinism", "nondeterministic=True"),
+        (Wavering(), "determinism", "nondeterministic=True, --nondeterministic"),
         (SharedPrediction(), "concurrency", "local variables"),
     ],
 )
@@ -103,4 +102,12 @@ def test_a_judge_of_one_kind_of_question() -> None:
 
 def test_sound_judges() -> None:
     assert_clean(check_judge(Exact()))
-    assert check_judge(Wavering(), nondeterministic=True).ok
+    assert_clean(check_judge(Boolean()))
+
+
+def test_without_determinism_no_verdicts_are_compared() -> None:
+    declared = check_judge(Wavering(), nondeterministic=True)
+    assert declared.ok
+    assert declared.named("skipped") == ["determinism", "concurrency"]
+    undeclared = check_judge(Wavering())
+    assert (undeclared.named("failed"), undeclared.named("skipped")) == (["determinism"], ["concurrency"])

@@ -113,6 +113,48 @@ def dice(self: Any, messages: Sequence[Message]) -> str:
     return render_call("t", "search", {"query": str(random.random())})
 
 
+class PlainDice(Plain):
+    act = dice  # type: ignore[assignment]
+
+
+class PlainCounter(Plain):
+    """Searches in every other call, whichever episode that belongs to."""
+
+    calls = 0
+
+    def act(self, messages: Sequence[Message]) -> Any:
+        self.calls += 1
+        return SEARCH if self.calls % 2 else ANSWER
+
+
+class PlainMemory(Plain):
+    """Remembers the question since the opening, so two episodes must not take turns."""
+
+    def act(self, messages: Sequence[Message]) -> Any:
+        if len(messages) == 2:
+            self.question = messages[1]["content"]
+            return SEARCH
+        return render_answer("t", self.question)
+
+
+class Asking(Plain):
+    def __init__(self, query: str) -> None:
+        self.query = query
+
+    def act(self, messages: Sequence[Message]) -> Any:
+        return render_call("t", "search", {"query": self.query}) if len(messages) == 2 else ANSWER
+
+
+class EveryOther(Seeded):
+    """Every other episode searches for something else, whatever its seed."""
+
+    episodes = 0
+
+    def new_episode(self, task: Task | None = None, *, seed: int | None = None) -> Any:
+        self.episodes += 1
+        return Asking(str(self.episodes % 2))
+
+
 def never_calls(self: Any, messages: Sequence[Message]) -> str:
     return "Sweden, I suppose."
 
@@ -137,7 +179,11 @@ def breaks_the_tool(self: Any, messages: Sequence[Message]) -> str:
         (Appending(), "messages unchanged", "copy before changing"),
         (Editing(), "messages unchanged", "copy before changing"),
         (seeded(breaks_the_tool), "episodes", r"broke down \(tool_failure\)"),
-        (seeded(dice), "seeds", "derive all randomness"),
+        (seeded(dice), "seeds", "derive all randomness .*nondeterministic=True, --nondeterministic"),
+        (EveryOther(), "seeds", "keep no state between episodes"),
+        (PlainDice(), "determinism", "draws at random without a seed"),
+        (PlainCounter(), "determinism", "keeps state between calls .*nondeterministic=True, --nondeterministic"),
+        (PlainMemory(), "interleaving", "what new_episode returns"),
         (OneForAll(), "interleaving", "what new_episode returns"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Plain | Seeded) else None,
@@ -150,7 +196,7 @@ def test_a_wrong_policy_fails_where_it_is_wrong(env: ResearchEnv, policy: Any, f
     ("policy", "doubtful", "message"),
     [
         (seeded(never_calls), "form", "turns were malformed"),
-        (seeded(never_answers), "forced answer", "scores 0"),
+        (seeded(never_answers), "forced answer", "answer \\('You have used all your tool calls.*scores 0"),
     ],
 )
 def test_a_doubtful_policy_is_warned_of(env: ResearchEnv, policy: Any, doubtful: str, message: str) -> None:
@@ -160,15 +206,28 @@ def test_a_doubtful_policy_is_warned_of(env: ResearchEnv, policy: Any, doubtful:
 
 
 def test_sound_policies(env: ResearchEnv) -> None:
-    assert_clean(check_policy(Seeded(), env))
-    for policy in (Plain(), Awaited()):
-        report = check_policy(policy, env)
-        assert report.named("failed") == report.named("warning") == []
-        assert report.named("skipped") == ["seeds"]
+    for policy in (Seeded(), Plain(), Awaited()):
+        assert_clean(check_policy(policy, env))
 
 
-def test_a_declared_nondeterministic_policy_is_not_compared(env: ResearchEnv) -> None:
-    assert check_policy(seeded(dice), env, nondeterministic=True).ok
+@pytest.mark.parametrize(("policy", "compared"), [(seeded(dice), "seeds"), (PlainDice(), "determinism")])
+def test_without_determinism_no_turns_are_compared(env: ResearchEnv, policy: Any, compared: str) -> None:
+    declared = check_policy(policy, env, nondeterministic=True)
+    assert declared.ok
+    assert declared.named("skipped") == [compared, "interleaving"]
+    undeclared = check_policy(policy, env)
+    assert (undeclared.named("failed"), undeclared.named("skipped")) == ([compared], ["interleaving"])
+
+
+def test_one_task_is_played_beside_itself() -> None:
+    single = ResearchEnv(tasks=TASKS[:1], tools=[Lookup(), Read()], belief=None, max_turns=6)
+    assert_first(check_policy(OneForAll(), single), "failed", "interleaving", "what new_episode returns")
+    single.close()
+
+
+def test_who_answers_early_is_not_asked(env: ResearchEnv) -> None:
+    report = check_policy(seeded(lambda self, messages: ANSWER), env)
+    assert_first(report, "skipped", "forced answer", "answered before it was asked")
 
 
 @pytest.mark.parametrize("policy", [OraclePolicy(), OraclePolicy("mixed"), RandomPolicy()])

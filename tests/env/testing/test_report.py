@@ -67,6 +67,26 @@ def test_text_and_record() -> None:
     assert record["checks"][2] == {"name": "odd", "status": "warning", "message": "hardly"}
 
 
+def test_checks_skipped_in_a_row_for_one_reason_share_a_line() -> None:
+    report = Report("a thing")
+    report.run("bad", raising(Failed("no")))
+    for name in "abcde":
+        report.run(name, lambda: None, needs=("bad",))
+    report.run("f", raising(NotApplicable("nothing here")))
+    report.run("good", lambda: None)
+    report.run("g", lambda: None, needs=("bad",))
+    report.run("h", lambda: None, needs=("bad",))
+    assert str(report).splitlines()[3:-1] == [
+        "  - 5 skipped (need bad): a, b, c, d, …",
+        "  - f",
+        "      nothing here",
+        "  ✓ good",
+        "  - 2 skipped (need bad): g, h",
+    ]
+    assert [check["name"] for check in report.record()["checks"]] == ["bad", *"abcdef", "good", "g", "h"]
+    assert report.record()["checks"][1]["message"] == "needs bad"
+
+
 def test_raising_lists_the_failures_only() -> None:
     with pytest.raises(
         ConformanceError, match=r"^a thing\n  ✗ bad\n      expected 1\n      got 2\n  ✗ crash"

@@ -68,6 +68,8 @@ def test_evidence_is_looked_for_where_there_is_a_corpus_and_an_address() -> None
     }
     titles = [task(evidence=(Evidence(title="Lund"),))]
     assert_first(check_tasks(titles, Small()), "skipped", "evidence pages", "no task names the url")
+    half = [task(evidence=(Evidence(url="https://x/lund", title="Lund"), Evidence(title="Sweden")))]
+    assert check_tasks(half, Small()).named("skipped") == ["evidence sentences", "answers in evidence"]
 
 
 def test_the_embedded_tasks() -> None:

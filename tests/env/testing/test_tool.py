@@ -132,6 +132,26 @@ class Counting(Echo):
         return ToolResult(f"run {self.runs}")
 
 
+class CountingUnpicklable(Counting):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+class Refusing(Echo):
+    """Its argument schema takes short words only."""
+
+    class Arguments(BaseModel):
+        word: str = Field(max_length=1000)
+
+    arguments = Arguments
+
+
+class EndsAtOnce(Echo):
+    async def __call__(self, arguments: Any) -> Any:
+        return ToolResult(arguments.word)
+
+
 class SharedWord(Echo):
     async def __call__(self, arguments: Any) -> Any:
         self.word = arguments.word
@@ -224,14 +244,14 @@ def without(name: str) -> Any:
     [
         (without("name"), "name", "no attribute 'name'"),
         (without("aliases"), "aliases", r"aliases: ClassVar\[tuple"),
-        (without("arguments"), "model", "no attribute 'arguments'"),
+        (without("arguments"), "argument schema", "no attribute 'arguments'"),
         (BlankName(), "name", "got 'my tool'"),
         (StringAliases(), "aliases", "expected a tuple of names, got 'repeat'"),
         (RepeatedAlias(), "aliases", "repeat each other"),
         (TwoLines(), "description", "a single line"),
-        (Instance(), "model", "assign the class"),
+        (Instance(), "argument schema", "assign the class"),
         (NoExample(), "examples", "no example for argument 'value'"),
-        (CrashingValidator(), "wrong arguments", "TypeError out of the model .* raise ValueError"),
+        (CrashingValidator(), "wrong arguments", "TypeError out of the argument schema .* raise ValueError"),
         (Drifting(), "examples", "make them agree"),
         (Unserialisable(), "examples", "PydanticSerializationError"),
         (PlainText(), "result", "return a ToolResult"),
@@ -240,7 +260,7 @@ def without(name: str) -> Any:
         (ListOfUrls(), "result", "must be a tuple of strings"),
         (Down(), "result", "ToolError: no server; is its backend up"),
         (Mutating(), "result", "changed its arguments"),
-        (Counting(), "determinism", "nondeterministic=True"),
+        (Counting(), "determinism", "nondeterministic=True, --nondeterministic"),
         (SharedWord(), "concurrency", "local variables"),
         (Uncancellable(), "cancellation", "went on to its end"),
         (KeepsItsLock(), "cancellation", "did not finish within"),
@@ -272,7 +292,28 @@ def test_a_doubtful_tool_is_warned_of(tool: Any, doubtful: str, message: str) ->
 
 def test_sound_tools() -> None:
     assert_clean(check_tool(Echo()))
-    assert_clean(check_tool(Counting(), nondeterministic=True))
+
+
+def test_without_determinism_the_other_checks_compare_nothing() -> None:
+    undeclared = check_tool(Counting())
+    assert undeclared.named("failed") == ["determinism"], str(undeclared)
+    declared = check_tool(Counting(), nondeterministic=True)
+    assert declared.named("failed") == []
+    for report in (undeclared, declared):
+        assert "concurrency" in report.named("skipped")
+        remarks = {check.name: check.message for check in report.checks if check.status == "passed"}
+        assert remarks["pickle"] == remarks["deepcopy"] == "result not compared: needs determinism"
+    assert check_tool(CountingUnpicklable()).named("failed") == ["determinism", "pickle", "deepcopy"]
+
+
+def test_what_could_not_be_tried_has_no_tick() -> None:
+    assert_first(check_tool(EndsAtOnce()), "skipped", "cancellation", "ends before it can be cancelled")
+
+
+def test_a_text_may_be_refused() -> None:
+    report = check_tool(Refusing())
+    assert_clean(report)
+    assert "hostile text: 100 KB\n      refused by the argument schema" in str(report)
 
 
 def test_the_tools_of_the_package() -> None:
@@ -288,6 +329,7 @@ def test_the_tools_of_the_package() -> None:
     [
         ([], "the list of examples is empty"),
         ([{}], "'query' is missing"),
+        ([{}], "give examples (examples=[{…}], --example) that work"),
         ({"query": ["x"]}, "must list mappings"),
     ],
 )
