@@ -8,6 +8,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -73,6 +74,8 @@ def build_index(
     plan = plan_input(source, options.format)
     options = options.resolved(plan.format)
     encoder = resolved_spec(encoder)
+    if source.is_dir() and source.resolve() in (out.resolve(), *out.resolve().parents):
+        raise CorpusError(f"{out}: lies inside the input {source}, which would then hold its own index; choose another")
     try:
         _claim(out)
         with FileLock(out / _LOCK):
@@ -119,8 +122,8 @@ def _index(
     data.mkdir()
     store, lexical, counts = StoreWriter(data), LexicalWriter(data), Counter[str]()
     # Nothing is drawn where stderr is no terminal.
-    with tqdm(desc=f"{plan.name}: words", unit="passage", disable=None) as bar:
-        analyses = ordered_map(_analyse, collection.shards, workers)
+    analysed = closing(ordered_map(_analyse, collection.shards, workers))
+    with analysed as analyses, tqdm(desc=f"{plan.name}: words", unit="passage", disable=None) as bar:
         for shard, analysis in zip(collection.shards, analyses, strict=True):
             for passage in read_shard(*shard):
                 store.add(passage)

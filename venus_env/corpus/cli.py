@@ -182,6 +182,8 @@ def _named(command: Callable[[argparse.Namespace], None]) -> Callable[[argparse.
             first = error.errors()[0]
             print(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}", file=sys.stderr)
             return 2
+        except BrokenPipeError:  # the reader of our output has seen enough: the main program's affair
+            raise
         except (CorpusError, ValueError, OSError) as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return 2

@@ -176,7 +176,7 @@ async def _question(
         for one in found
         if one.url is not None and one.rank_question is None and one.rank_oracle is None
     ]
-    if on_evidence is False:
+    if on_evidence is False and len(pages) == len(found):  # else it may stand on the page that is missing
         reasons.append("no accepted answer on an evidence page")
     return QuestionCoverage(
         id=task.id,

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -127,8 +128,9 @@ def ingest(plan: Plan, options: BuildOptions, staging: Path, workers: int) -> Co
     collection, seen, places, sketches = Collection(), set[str](), list[tuple[str, int | None]](), list[Sketches]()
     ids: list[str] = []
     load = partial(load_chunk, staging=staging, words=options.words)
-    with tqdm(desc=f"{plan.name}: reading", unit="doc", disable=None) as bar:
-        for shard in ordered_map(load, plan.chunks(options.url_base), workers):
+    made = closing(ordered_map(load, plan.chunks(options.url_base), workers))
+    with made as shards, tqdm(desc=f"{plan.name}: reading", unit="doc", disable=None) as bar:
+        for shard in shards:
             bad = list(shard.bad)
             used = []
             for id, place in zip(shard.ids, shard.places, strict=True):

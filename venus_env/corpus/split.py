@@ -45,7 +45,8 @@ def _cut(section: Section, limit: int) -> Iterator[str]:
     packed: list[str] = []
     size = 0
     for paragraph in _PARAGRAPH.split(section.text):
-        length = _length(paragraph)
+        # A very long paragraph need not be counted to know that it is too long.
+        length = _length(paragraph) if len(paragraph) <= 64 * limit else limit + 1
         if packed and size + length > limit:
             yield "\n\n".join(packed)
             packed, size = [], 0
@@ -83,4 +84,4 @@ def _chop(sentence: str, limit: int) -> Iterator[str]:
 
 
 def _length(text: str) -> int:
-    return sum(1 for _ in _TOKEN.finditer(text))
+    return len(_TOKEN.findall(text))

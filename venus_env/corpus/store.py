@@ -29,7 +29,7 @@ _BOTH_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 def _key(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def _title_key(title: str) -> int:
