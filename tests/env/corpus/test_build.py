@@ -71,6 +71,8 @@ def test_refuses_a_folder_with_other_things(write: Callable[..., Path], rows: li
         build_index(source, source.parent)
     with pytest.raises(CorpusError, match="no such file"):
         build_index(source.parent / "absent.jsonl", source.parent / "index")
+    with pytest.raises(CorpusError, match="lies inside the input"):
+        build_index(source.parent, source.parent / "index")
     with pytest.raises(CorpusError, match="cannot write"):
         build_index(source, source / "below-a-file")
 
