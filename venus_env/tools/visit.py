@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -20,6 +20,8 @@ from venus_env.tools.search import SEPARATOR
 
 UNKNOWN_URL = "This page could not be accessed: no page has this url. Copy a url exactly as a search result shows it."
 EMPTY_PAGE = "This page could not be processed: it holds no text. Visit another page."
+# Say of a goal word for standing in the paragraph; standing in the sentence itself counts one besides.
+_PARAGRAPH = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class VisitTool:
         ]
         if not found:
             return self._frame(url, goal, EMPTY_PAGE, "Nothing was read.", page.title)
-        ranked = rank_sentences([sentence.text for sentence in found], goal)
+        ranked = rank_sentences([sentence.text for sentence in found], goal, [sentence.paragraph for sentence in found])
         evidence = self._evidence(found, ranked)
         return self._frame(url, goal, evidence, found[ranked[0]].text, page.title)
 
@@ -143,14 +145,26 @@ class VisitTool:
         return sentence[:low].rstrip() + " [...]"
 
 
-def rank_sentences(texts: Sequence[str], goal: str) -> list[int]:
+def rank_sentences(texts: Sequence[str], goal: str, paragraphs: Sequence[int] | None = None) -> list[int]:
     """Order sentences by how well they match a goal, best first; the earlier one wins a tie.
 
     A goal word weighs more the fewer sentences hold it, so the page's own subject, named everywhere, decides little.
+    A sentence that says "it" or "he" is about what its paragraph names, so goal words of the paragraph count too.
+
+    Args:
+        texts: The sentences of a page, in order.
+        goal: What to look for.
+        paragraphs: Paragraph of each sentence; by default all stand in one.
     """
     wanted = set(content_stems(goal))
     held = [wanted.intersection(stem(words(text))) for text in texts]
     frequency = Counter(word for found in held for word in found)
     weight = {word: math.log(1 + len(texts) / count) for word, count in frequency.items()}
     merit = [sum(sorted(weight[word] for word in found)) for found in held]
+    if paragraphs is not None:
+        named: defaultdict[int, set[str]] = defaultdict(set)
+        for paragraph, found in zip(paragraphs, held, strict=True):
+            named[paragraph] |= found
+        around = {one: _PARAGRAPH * sum(sorted(weight[word] for word in found)) for one, found in named.items()}
+        merit = [own + around[paragraph] for own, paragraph in zip(merit, paragraphs, strict=True)]
     return sorted(range(len(texts)), key=lambda index: (-merit[index], index))
