@@ -13,6 +13,8 @@ from venus_env.corpus.encoders import WORDLLAMA, Collection, Floats, open_encode
 
 _INDEX = "dense.faiss"
 _BATCH = 512
+# Of a text, what its vector is made of: the mean of more says nothing, and tokenising 20 MB at once takes minutes.
+_TEXT_CHARACTERS = 100_000
 # Up to here every vector is compared: exact, tens of milliseconds a query. Beyond, vectors are clustered and a query
 # looks into the nearest clusters only; bench.retrieval_faiss measures what that loses.
 FLAT_ROWS = 200_000
@@ -40,7 +42,7 @@ class DenseWriter:
 
     def add(self, text: str) -> None:
         """Append one passage."""
-        self._pending.append(text)
+        self._pending.append(text[:_TEXT_CHARACTERS])
         self._rows += 1
         if len(self._pending) == _BATCH:
             self._flush()

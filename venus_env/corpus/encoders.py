@@ -81,7 +81,12 @@ def encoder_name(spec: str = WORDLLAMA) -> str:
 
 
 def resolved_spec(spec: str) -> str:
-    """Give the spec as an index remembers it: folders are absolute."""
+    """Give the spec as an index remembers it, folders absolute, once it is known to mean something here.
+
+    Raises:
+        CorpusError: As :func:`encoder_name`.
+    """
+    encoder_name(spec)
     model, onnx = _parse(spec)
     if model not in (WORDLLAMA, MINILM) and Path(model).is_dir():
         model = str(Path(model).resolve())

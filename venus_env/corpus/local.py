@@ -24,6 +24,9 @@ from venus_env.corpus.manifest import Manifest, check_files, read_manifest, rebu
 from venus_env.corpus.store import PassageStore
 from venus_env.corpus.titles import named_pages
 
+# Of the best passage, what is read to learn which words of the query it holds; passages are seldom longer.
+_READ_CHARACTERS = 50_000
+
 
 class LocalCorpus:
     """Hybrid search (titles, BM25 and vectors, joined by rank) and page lookup over one index folder.
@@ -172,7 +175,8 @@ class LocalCorpus:
 
         rest: dict[int, int] = {}
         if fused and weights.rest:
-            said = set(query_terms(indexed_text(self._store.passage(row(fused[0][0])))))
+            best = indexed_text(self._store.passage(row(fused[0][0])))[:_READ_CHARACTERS]
+            said = set(query_terms(best))
             open_terms = [term for term in terms if term not in said]
             if open_terms and len(open_terms) < len(terms):
                 rest = self._lexical_pages(open_terms, depth, lexical)

@@ -39,6 +39,7 @@ _ABBREVIATION_TEXT = """
 """
 _ABBREVIATIONS = frozenset(_ABBREVIATION_TEXT.split())
 _SENTENCE_END = re.compile(r"[.!?]+[\"'”’)\]]*(?=\s+[\"'“‘(\[]*[^\W_a-z])|[。！？]+[”’」』）]*|\n+")
+_SNIPPET_REACH = 10_000
 _LAST_TOKEN = re.compile(r"[^\s(\[\"'“‘]+$")
 _LONGEST_ABBREVIATION = 32  # characters; more than any has, so that a longer token cut there is still none
 
@@ -132,8 +133,9 @@ def snippet(text: str, query: str, limit: int) -> str:
     """Stretch of ``limit`` words that holds most of a query's topic words, on one line; ellipses show where it was cut.
 
     The beginning of the text is preferred, since it says what the text is about, unless another stretch holds more.
+    Only the first 10,000 words are looked at.
     """
-    places = _places(text)
+    places = _places(text, max(_SNIPPET_REACH, limit + 1))
     if len(places) <= limit:
         return _window(text, places, 0, limit)
     wanted = set(content_stems(query))
@@ -155,7 +157,7 @@ def snippet(text: str, query: str, limit: int) -> str:
     return _window(text, places, first, limit)
 
 
-def _places(text: str, limit: int | None = None) -> list[tuple[int, int]]:
+def _places(text: str, limit: int) -> list[tuple[int, int]]:
     """Where the words of a text stand, punctuation included: runs between spaces, and single Han or kana."""
     return [match.span() for match in islice(_PIECE.finditer(text), limit)]
 

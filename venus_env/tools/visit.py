@@ -20,6 +20,8 @@ from venus_env.tools.search import SEPARATOR
 
 UNKNOWN_URL = "This page could not be accessed: no page has this url. Copy a url exactly as a search result shows it."
 EMPTY_PAGE = "This page could not be processed: it holds no text. Visit another page."
+# Characters from which on a page is read on a thread, so that other episodes need not wait: some twenty milliseconds.
+_LONG_PAGE = 100_000
 # Say of a goal word for standing in the paragraph; standing in the sentence itself counts one besides.
 _PARAGRAPH = 1.0
 
@@ -79,12 +81,7 @@ class VisitTool:
         """
         urls, refused = arguments.url[: self.max_urls], arguments.url[self.max_urls :]
         pages = await asyncio.gather(*(self._page(url) for url in urls))
-        blocks = [
-            self._frame(url, arguments.goal, UNKNOWN_URL, "Nothing was read.", url)
-            if page is None
-            else self._read(url, page, arguments.goal)
-            for url, page in zip(urls, pages, strict=True)
-        ]
+        blocks = [await self._block(url, page, arguments.goal) for url, page in zip(urls, pages, strict=True)]
         for url in refused:
             note = f"This page was not read: a call takes at most {self.max_urls} urls."
             blocks.append(self._frame(url, arguments.goal, note, "Nothing was read.", url))
@@ -96,6 +93,13 @@ class VisitTool:
             return await self.corpus.page(url)
         except Exception as error:
             raise ToolError(f"visit failed on {url!r}: {type(error).__name__}: {error}") from error
+
+    async def _block(self, url: str, page: Page | None, goal: str) -> str:
+        if page is None:
+            return self._frame(url, goal, UNKNOWN_URL, "Nothing was read.", url)
+        if sum(len(passage.text) for passage in page.passages) > _LONG_PAGE:
+            return await asyncio.to_thread(self._read, url, page, goal)
+        return self._read(url, page, goal)
 
     def _read(self, url: str, page: Page, goal: str) -> str:
         found = [

@@ -77,6 +77,7 @@ def test_an_index_remembers_its_encoder(
 ) -> None:
     folder, out = tmp_path / "encoder", tmp_path / "index"
     shutil.copytree(model, folder)
+    assert resolved_spec(f"{folder}/../encoder") == str(folder)
     manifest = build_index(write(rows), out, encoder=str(folder))
     assert manifest.encoder.startswith("encoder transformers ")
     assert build_index(write(rows), out, encoder=str(folder)) == manifest
@@ -96,7 +97,8 @@ def test_an_index_remembers_its_encoder(
 def test_specs() -> None:
     assert encoder_name().startswith("wordllama 0.4")
     assert resolved_spec("wordllama") == "wordllama"
-    assert resolved_spec(".[onnx]") == f"{Path.cwd()}[onnx]"
+    with pytest.raises(CorpusError, match="'nowhere': no such folder"):
+        resolved_spec("nowhere")
 
 
 @pytest.mark.parametrize(

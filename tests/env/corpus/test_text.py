@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,3 +118,10 @@ def test_snippets_are_verbatim_and_short(text: str, query: str, limit: int) -> N
     shown = snippet(text, query, limit).removeprefix("... ").removesuffix(" ...")
     assert shown in " ".join(text.split()) or "..." in text
     assert len(shown.split()) <= limit or "..." in text
+
+
+def test_snippets_of_endless_texts_are_quick() -> None:
+    text = "word " * 2_000_000 + "needle"
+    started = time.perf_counter()
+    assert snippet(text, "needle", 3) == "word word word ..."
+    assert time.perf_counter() - started < 1

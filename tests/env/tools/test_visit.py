@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.env.tools.conftest import ROWS
 from venus_env.corpus import open_corpus
+from venus_env.corpus.build import build_index
 from venus_env.corpus.local import LocalCorpus
 from venus_env.corpus.text import estimate_tokens
 from venus_env.tasks.loaders import load_tasks
@@ -135,3 +137,20 @@ async def test_pages_of_the_world_show_what_a_sub_question_needs(tmp_path: Path)
             shown.append(item.sentence is not None and item.sentence in text)
     assert len(shown) > 30
     assert sum(shown) / len(shown) >= 0.95
+
+
+async def test_a_very_long_page_is_read_beside_others(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": "long",
+            "url": "https://a/long",
+            "title": "Long",
+            "text": "Nothing of it. " * 20_000 + "Ada found gold.",
+        },
+        {"id": "short", "url": "https://a/short", "title": "Short", "text": "Ada lived."},
+    ]
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    build_index(tmp_path / "pages.jsonl", tmp_path / "index")
+    tool = VisitTool(LocalCorpus(tmp_path / "index"), max_tokens=10, style="compact")
+    result = await tool(read("who found gold", "https://a/long", "https://a/short"))
+    assert result.text.endswith("Ada found gold.\n=======\nShort\nAda lived.")
