@@ -15,6 +15,7 @@ from venus_env.corpus import Corpus, LocalCorpus
 from venus_env.corpus.build import build_index
 from venus_env.corpus.errors import CorpusDamaged
 from venus_env.corpus.hybrid import Weights
+from venus_env.corpus.manifest import MANIFEST
 from venus_env.corpus.recall import measure_recall
 from venus_env.tasks.loaders import load_tasks
 
@@ -229,3 +230,10 @@ def test_recall_on_real_questions(wiki7k: Path, wiki7k_index: Path) -> None:
     at = asyncio.run(measure_recall(LocalCorpus(wiki7k_index), tasks, (5, 10))).at
     assert at[5] >= 0.80  # 0.82 and 0.95 as measured: docs/retrieval.md
     assert at[10] >= 0.92
+
+
+def test_terms_of_another_version_are_refused(corpus: LocalCorpus) -> None:
+    path = corpus.directory / MANIFEST
+    path.write_text(path.read_text().replace(corpus.manifest.lexical, "bm25s 0.1, terms 1"))
+    with pytest.raises(CorpusDamaged, match=r"stale, built with lexical 'bm25s 0\.1, terms 1' while .*build it again"):
+        LocalCorpus(corpus.directory)
