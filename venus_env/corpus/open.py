@@ -19,6 +19,7 @@ from venus_env.corpus.rows import SUFFIXES, file_sha256
 logger = logging.getLogger(__name__)
 
 EMBEDDED = "embedded"
+_ROWS = (*SUFFIXES, ".parquet")
 
 # Environments of one process share one open index per data folder.
 _open: WeakValueDictionary[Path, LocalCorpus] = WeakValueDictionary()
@@ -29,9 +30,9 @@ def open_corpus(spec: str | Path | Corpus, cache_dir: str | Path | None = None) 
     """Open a corpus.
 
     Args:
-        spec: ``"embedded"``; a ``.jsonl`` or ``.jsonl.gz`` file of passages, indexed on first use in the cache folder
-            under the hash of its bytes, so that a changed file is a new index; the folder of an index; or a corpus,
-            which is returned as it is.
+        spec: ``"embedded"``; a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file in any layout that can be told by its
+            columns, indexed on first use in the cache folder under the hash of its bytes, so that a changed file is a
+            new index; the folder of an index; or a corpus, which is returned as it is.
         cache_dir: Where indexes of files are kept, by default the user's cache folder.
 
     Raises:
@@ -61,7 +62,12 @@ def _open_local(spec: str, cache_dir: str | None) -> LocalCorpus:
         return _shared(path, reopen)
     if not path.exists():
         raise CorpusError(
-            f"{path}: no such corpus; give {EMBEDDED!r}, a {' or '.join(SUFFIXES)} file, or the folder of an index"
+            f"{path}: no such corpus; give {EMBEDDED!r}, a {' or '.join(_ROWS)} file, or the folder of an index"
+        )
+    if not path.name.endswith(_ROWS):
+        raise CorpusError(
+            f"{path}: a corpus file ends in {' or '.join(_ROWS)}; for anything else build an index and give its "
+            f"folder: python -m venus_env corpus build {path} --out DIR"
         )
     index = _cache(cache_dir) / f"{path.name.removesuffix('.gz').removesuffix('.jsonl')}-{file_sha256(path)[:16]}"
     try:
