@@ -19,9 +19,12 @@ PLAYER = Kind(
         "{n} [took part in|had a place in] major-league baseball in the {era} period.",
     ),
     (
-        "[His life and career are outlined here|This page outlines his life and his career].",
-        "[The record of his life is kept below|His dates, places and clubs are given below].",
-        "[As for others of his trade|As usual for ballplayers], the sources give places, dates and clubs.",
+        "[This page|The entry] outlines his life and his career: the places and dates that the records hold, the clubs with "
+        "which he began and ended, and his honours, if any. [Single games are|Statistics are] not part of it.",
+        "[As for others of his trade|As usual for ballplayers], the sources give places, dates and clubs, and little of the "
+        "man himself; what they tell is [set down|collected] below, [without|but not] the tables of his batting and fielding.",
+        "[His dates, places and clubs|The main dates and places of his life] are given below, so far as the database behind "
+        "this work knows them; stories, salaries and [quarrels|injuries] have to be looked up in [the newspapers|books].",
     ),
     ("He",), "Life and career",
     by_name(
@@ -90,14 +93,14 @@ PLAYER = Kind(
         Relation(
             "first_team", "first team", "season", "First team",
             ("His first team was the {v}.", "{s} started with the {v}, his first team."),
-            ("the first team of {x}", "the team season in which {x} made his debut"),
-            ("the club, with its year, that gave {x} his first game",), "his first team", ("first played for the {v}",),
+            ("the first team season of {x}", "the team season in which {x} made his debut"),
+            ("the club, with its year, that gave {x} his first game",), "his first team season", ("first played for the {v}",),
         ),
         Relation(
             "last_team", "last team", "season", "Last team",
             ("His last team was the {v}.", "{s} finished with the {v}, his last team."),
-            ("the last team of {x}", "the team season in which {x} ended his career"),
-            ("the club, with its year, that gave {x} his last game",), "his last team", ("last played for the {v}",),
+            ("the last team season of {x}", "the team season in which {x} ended his career"),
+            ("the club, with its year, that gave {x} his last game",), "his last team season", ("last played for the {v}",),
         ),
         Relation(
             "hall_of_fame", "Hall of Fame year", "year", "Hall of Fame",
@@ -132,8 +135,10 @@ SEASON = Kind(
         "The {n} were one of the [clubs|teams] of their season.",
     ),
     (
-        "[Their season is summed up here|This page sums up their season].",
-        "[Results, leaders and ground are given below|Below are their results, their leaders and their ground].",
+        "[This page|The entry] sums up their season: how they fared, who led them and who stood out, and where they were at "
+        "home. The [course|story] of single games is [not told|left out], nor are trades and [contracts|quarrels].",
+        "[Below are|Given below are] their results, their leaders and their ground, as far as one name can be given for "
+        "each; where two men shared a [place|lead], the sources of this work [name neither|leave it open].",
     ),
     ("They",), "Season",
     by_name(
@@ -195,7 +200,10 @@ SEASON = Kind(
 FRANCHISE = Kind(
     "franchise", "franchise", "that",
     ("The {n} are a baseball franchise.", "The franchise of the {n} [belongs to|is part of] major-league history.",),
-    ("[A franchise can move and change its name|Clubs of one franchise can bear several names].",),
+    (
+        "[A franchise can|In baseball a franchise can] move from one city to another and change its name on the way, so that "
+        "its clubs bear several names; this page [follows|holds] them together, from the beginning to the [present|last season known].",
+    ),
     ("The franchise",), "History",
     by_name(
         Relation(
@@ -220,7 +228,10 @@ FRANCHISE = Kind(
 PARK = Kind(
     "park", "ballpark", "that",
     ("{n} is a [ballpark|baseball ground].", "{n} [has been|was] a ground for major-league baseball.",),
-    ("[Its place and its years of use are given here|This page gives its place and its years of use].",),
+    (
+        "[This page|The entry] tells where it is, when the major leagues came to it and who was at home there first; its "
+        "[measures|fences], its seats and its [owners|later fate] are left to the [books|guides] on ballparks.",
+    ),
     ("The park", "It"), "Use",
     by_name(
         Relation(
@@ -250,7 +261,10 @@ SCHOOL = Kind(
     "school", "school", "that",
     ("{n} is a school whose [ballplayers|students] reached the major leagues.",
      "{n} [has|had] a [baseball program|college team] with future major leaguers.",),
-    ("[Its place and its players are listed here|This page lists its place and its players].",),
+    (
+        "[This page|The entry] tells where it is and names men of this work who played there, whether or not they took a "
+        "degree; [teams|coaches], results and [students of other sports|other sports] are [not covered|left out] here.",
+    ),
     ("The school", "It"), "Baseball",
     by_name(
         Relation(
@@ -269,7 +283,10 @@ SCHOOL = Kind(
 SERIES = Kind(
     "series", "championship series", "that",
     ("The {n} was a [series|contest] for a title in baseball.", "The {n} [decided|settled] a title in major-league baseball.",),
-    ("[Two clubs met in it|It was played between two clubs].",),
+    (
+        "[Two clubs met in it|It was played between two clubs] after the regular season, and the one that was first to win "
+        "the number of games agreed on took the title; the scores of the games are [not given|left out] here.",
+    ),
     ("The series",), "Result",
     by_name(
         Relation(

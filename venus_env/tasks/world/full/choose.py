@@ -23,15 +23,21 @@ SHARES: dict[str, tuple[float, dict[int, float]]] = {
     "chain": (0.42, {1: 0.12, 2: 0.26, 3: 0.32, 4: 0.20, 5: 0.10}),
     "obfuscated": (0.20, {2: 0.30, 3: 0.35, 4: 0.25, 5: 0.10}),
     "comparison": (0.12, {2: 0.45, 3: 0.40, 4: 0.15}),
-    "count": (0.06, {1: 0.20, 2: 0.45, 3: 0.35}),
+    "count": (0.06, {1: 0.30, 2: 0.50, 3: 0.20}),
     "date": (0.10, {1: 0.15, 2: 0.30, 3: 0.35, 4: 0.20}),
     "superlative": (0.06, {2: 0.50, 3: 0.50}),
     "interval": (0.04, {1: 0.40, 2: 0.60}),
 }
 
+DEEP = 3
+COMMON = 40
+"""From ``DEEP`` hops on, answers whose every word stands on more than ``COMMON`` pages are not asked for: search results
+that have nothing to do with the question would show them."""
+
 HELD_WORDING_SHARE = 0.5
 """Share of dev and test questions in wordings that training questions never use."""
 
+_NUMBERS = ("count", "interval")
 _MANY_SHAPES = ("chain", "obfuscated", "comparison")
 
 _TRIES_PER_QUESTION = 40
@@ -110,6 +116,8 @@ def make_task(world: World, candidate: Candidate, rng: random.Random, *, kind: s
     """Prove, word and check a candidate; None where its answer is not the only one or stands where it must not."""
     found = answers(world.graph, candidate.query)
     if found != {candidate.value}:
+        return None
+    if candidate.hops >= DEEP and kind not in _NUMBERS and max(map(world.rarity, candidate.answers)) > COMMON:
         return None
     if not candidate.ahead and reads_ahead(world, candidate.evidence, candidate.answers):
         return None

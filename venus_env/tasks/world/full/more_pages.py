@@ -18,6 +18,11 @@ from venus_env.tasks.world.full.values import joined, show
 ROWS_PER_PAGE = 40
 ROWS_PER_PART = 10
 SHORT_SHARE = 0.08
+# Longer than a search snippet together with what stands before it, so that lists, too, have to be opened.
+_ABOUT_LISTS = (
+    "Entries stand in alphabetical order, one a line, and each of them has a page of its own in this work; a list that is "
+    "too long for one page goes on under the same title with a number."
+)
 _DATED = ("all_star", "gold_gloves", "managed")
 
 
@@ -108,21 +113,17 @@ def _list(
     pages = range(0, len(rows), ROWS_PER_PAGE)
     for number, start in enumerate(pages, start=1):
         own = rows[start : start + ROWS_PER_PAGE]
-        parts: list[tuple[str | None, str]] = [(None, intro + (f" Page {number} of {len(pages)}." if len(pages) > 1 else ""))]
+        sheet = title if number == 1 else f"{title} ({number})"
+        parts: list[tuple[str | None, str]] = []
         for first in range(0, len(own), ROWS_PER_PART):
-            text = "\n".join(line for _, line in own[first : first + ROWS_PER_PART])
-            if first == 0:
-                parts[0] = (None, f"{parts[0][1]}\n{text}")
-            else:
-                parts.append((f"{own[first][0][0]} to {own[min(first + ROWS_PER_PART, len(own)) - 1][0][0]}", text))
-        parts.append(("See also", "See also: " + "; ".join(link_texts(links))))
-        yield Page(
-            title if number == 1 else f"{title} ({number})",
-            tuple(parts),
-            dict(own),
-            {subject: subject for subject, _ in own},
-            sharealike,
-        )
+            part = own[first : first + ROWS_PER_PART]
+            section = f"{part[0][0]} to {part[-1][0]}" if len(own) > ROWS_PER_PART else None
+            lines = [f"{intro} {_ABOUT_LISTS}", *(line for _, line in part)]
+            parts.append((section, "\n".join(lines)))
+        if linked := link_texts(links):
+            parts[-1] = (parts[-1][0], f"{parts[-1][1]}\nSee also: {'; '.join(linked)}")
+        facts = dict(own)
+        yield Page(sheet, tuple(parts), facts, {subject: subject for subject in facts}, sharealike)
 
 
 def disambiguation_pages(graph: Graph) -> Iterator[Page]:
@@ -131,7 +132,7 @@ def disambiguation_pages(graph: Graph) -> Iterator[Page]:
         entities = [graph.entities[title] for title in sorted(titles)]
         lines = [f"{e.title}: {_a(KINDS[e.kind].noun)}" for e in entities]
         text = f"{name} may refer to one of {len(lines)} entries of this work:\n" + "\n".join(lines)
-        parts = ((None, text), ("See also", "See also: " + "; ".join(link_texts(titles))))
+        parts = ((None, text + "\nSee also: " + "; ".join(link_texts(titles))),)
         title = name if name not in graph.entities else f"{name} (disambiguation)"
         yield Page(title, parts, sharealike=any(KINDS[e.kind].sharealike for e in entities))
 
@@ -157,7 +158,7 @@ def archived_pages(graph: Graph, rng: random.Random) -> Iterator[Page]:
             if values:
                 schema = KINDS["player"].relations[relation]
                 lines.append(f"{schema.label} up to {year}: {joined(values)}.")
-        parts = ((None, " ".join(lines)), ("See also", "See also: " + "; ".join(link_texts([player.title]))))
+        parts = ((None, " ".join(lines) + "\nSee also: " + link_texts([player.title])[0]),)
         yield Page(f"{player.title} (archived {year})", parts, sharealike=True, date=f"{year}-12-31")
 
 
@@ -175,7 +176,7 @@ def short_pages(graph: Graph, rng: random.Random) -> Iterator[Page]:
             value = joined([show(value, relation.target, relation.unit) for value in entity.facts[name]])
             lines.append(expand(rng.choice(relation.sentences), rng, s=entity.title if not kind.article else f"The {entity.title}", v=value))
         lines.append("The full entry has more.")
-        parts = ((None, " ".join(lines)), ("See also", "See also: " + "; ".join(link_texts([entity.title]))))
+        parts = ((None, " ".join(lines) + "\nSee also: " + link_texts([entity.title])[0]),)
         yield Page(f"{entity.title} (short entry)", parts, sharealike=kind.sharealike)
 
 

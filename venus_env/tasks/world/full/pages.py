@@ -1,4 +1,4 @@
-"""The page of an entity: an introduction with prose, then a box of facts and links."""
+"""The page of an entity: an introduction, a section of prose, a box of facts and links."""
 
 from __future__ import annotations
 
@@ -101,12 +101,14 @@ def entity_page(entity: Entity, graph: Graph, rng: random.Random) -> Page:
         wording = rng.choice(kind.relations[name].sentences)
         prose.append(expand(wording, rng, s=rng.choice(subjects), v=value))
         facts[name] = prose[-1]
+    # One passage a page, and the introduction longer than a search snippet: to learn a fact one has to open the page.
+    sections = [kind.section, " ".join(prose[2:])] if len(prose) > 2 else []
+    box = ["Facts", *box] if box else []
     if links := _links(entity, graph):
         box.append("See also: " + "; ".join(links))
-    box = box or [f"Entry: {entity.title}"]
     return Page(
         entity.title,
-        ((None, " ".join(prose)), ("Facts", "\n".join(box))),
+        ((None, "\n".join([" ".join(prose[:2]), *sections, *box])),),
         facts,
         shown,
         kind.sharealike,

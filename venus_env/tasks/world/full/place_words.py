@@ -28,8 +28,12 @@ COUNTRY = Kind(
         "{n}, a {size} country, [has|keeps] its main centres in the {half} hemisphere.",
     ),
     (
-        "[This article|This page] [gives an overview of|collects basic facts on] the country[ and its links to its neighbours|].",
-        "[Its main figures are collected below|Key figures follow below].",
+        "[This article|This page] [gives an overview of|collects basic facts on] the country: how it is governed, where "
+        "its people live, how they pay and [speak|talk], and how it [can be reached|is reached] from abroad. Its history "
+        "is [not part of this work|left to other works].",
+        "[Key figures|Its main figures] follow below, with its cities, its money and its [neighbours|links to other "
+        "countries], so far as the sources of this work agree on them. [Where they differ|If they do not agree], the "
+        "entry says nothing [at all|on the matter].",
     ),
     ("The country", "It"),
     "Government and economy",
@@ -100,7 +104,10 @@ COUNTRY = Kind(
 CURRENCY = Kind(
     "currency", "currency", "that",
     ("The {n} is a currency[ in circulation today|].", "{n} is the name of a [unit of money|currency].",),
-    ("[This entry lists|Listed here are] its code and its users.",),
+    (
+        "[This entry|The entry] tells by what code banks know it and who pays with it. Rates of exchange change by the "
+        "hour and are [not given|left out]; coins, notes and their pictures are [described elsewhere|left to collectors].",
+    ),
     ("The currency", "It"), "Use",
     by_name(
         Relation(
@@ -121,7 +128,10 @@ CURRENCY = Kind(
 STATE = Kind(
     "state", "state", "that",
     ("{n} is one of the states of the [United States|American union].", "{n} is a state in [North America|the United States].",),
-    ("[The state|It] has [towns and cities|cities] of many sizes.", "[Figures|Basic facts] are collected below."),
+    (
+        "[The state|It] has [towns and cities|cities] of many sizes, and most of those with more than five thousand people "
+        "have pages of their own in this work. Counties, rivers and roads are [left out|not covered] here.",
+    ),
     ("The state", "It"), "Geography",
     by_name(
         Relation(
@@ -146,9 +156,10 @@ CITY = Kind(
         "{n} is a {size} [settlement|town or city] [on|in] the {half} half of the globe.",
     ),
     (
-        "[Its position, size and connections are described here|This page describes where it lies and how it is reached].",
-        "[Like other places in this work, it is described by its position and its links|"
-        "The entry gives its location and its neighbours].",
+        "[Like other places in this work, it is|It is] described here by where it lies, how many people live there and what "
+        "lies [around|near] it; streets, sights and [local politics|its past] are [left to guide books|not covered].",
+        "[This page|The entry] describes where it lies, how it is reached and which [places|cities] are its neighbours, "
+        "[going by|after] the gazetteers named among the sources; suburbs and districts [mostly have|have] pages of their own.",
     ),
     ("The city", "It"), "Location",
     by_name(
@@ -205,8 +216,12 @@ AIRPORT = Kind(
         "{n} is an [airport|airfield with scheduled codes] at {height} height.",
         "{n} [is|counts as] an airport of the {half} half of the globe, at {height} height.",
     ),
-    ("[Its codes and its position are given here|This page gives its codes and its position].",
-     "[It is one of the airports listed in this work|Pilots find the main data below]."),
+    (
+        "[Its codes, its height and the place that it serves|Its position, its codes and whom it serves] are given here as "
+        "the register of airports has them; runways, airlines and [timetables|schedules] change too often to be [listed|kept].",
+        "[It is one of the airports|It is among the airports] listed in this work, which gives for each of them what pilots "
+        "and [travellers|passengers] look up first; charts and [frequencies|procedures] have to be found [elsewhere|in other works].",
+    ),
     ("The airport", "It"), "Operations",
     by_name(
         Relation(
@@ -251,7 +266,10 @@ AIRPORT = Kind(
 ELEMENT = Kind(
     "element", "chemical element", "that",
     ("{n} is a {state} chemical element.", "{n} is one of the {state} elements of the periodic table.",),
-    ("[Its discovery and its place in the table are described here|This page tells of its discovery and its place in the table].",),
+    (
+        "[This page tells|The entry tells] of its discovery and of its place in the periodic table, as [handbooks|tables] of "
+        "chemistry have it; its compounds, its uses and its [price|properties] are [not covered|left to other works] here.",
+    ),
     ("The element", "It"), "Discovery",
     by_name(
         Relation(
@@ -301,7 +319,10 @@ ELEMENT = Kind(
 SCIENTIST = Kind(
     "scientist", "scientist", "who",
     ("{n} was a scientist who worked on the chemical elements.", "{n} is remembered for work in chemistry.",),
-    ("[The work is described here|This page names the work].",),
+    (
+        "[This page|The entry] names the [work|achievement] for which chemists remember the name; life, family and posts are "
+        "[told elsewhere|left to biographies], and discoveries that were shared with others are [not counted|left out] here.",
+    ),
     ("The scientist",), "Work",
     by_name(
         Relation(

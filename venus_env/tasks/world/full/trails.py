@@ -128,7 +128,8 @@ def answer_texts(world: World, relation: Relation, value: str) -> tuple[str, ...
     entity = world.graph.entities.get(value)
     if entity is None:
         return (value,)
-    without_year = (value.split(" ", 1)[1],) if relation.target == "season" else ()
+    # Who won the 1927 World Series? The year goes without saying.
+    without_year = (value.split(" ", 1)[1],) if relation.name in ("winner", "loser") else ()
     return (*entity.names, *without_year)
 
 

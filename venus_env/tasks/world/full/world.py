@@ -6,7 +6,9 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 
+from venus_env.corpus.text import words
 from venus_env.tasks.world.elements import chemistry
 from venus_env.tasks.world.full.baseball import baseball
 from venus_env.tasks.world.full.graph import PRIMARY, Entity, Graph
@@ -47,6 +49,15 @@ class World:
         while (key := title if not found else f"{title} ({len(found) + 1})") in self.pages:
             found.append(self.pages[key])
         return found
+
+    @cached_property
+    def word_pages(self) -> Counter[str]:
+        """On how many pages each word stands."""
+        return Counter(word for page in self.pages.values() for word in set(words(page.text)))
+
+    def rarity(self, text: str) -> int:
+        """On how many pages the rarest word of a text stands."""
+        return min((self.word_pages[word] for word in words(text)), default=0)
 
     def _add(self, page: Page) -> None:
         if page.title in self.pages:
