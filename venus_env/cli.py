@@ -101,9 +101,11 @@ def _add_play_parser(commands: argparse._SubParsersAction[argparse.ArgumentParse
     parser.add_argument("--max-turns", type=_positive, default=20, metavar="N", help="turns per episode (default 20)")
     parser.add_argument("--prompt", choices=("full", "compact"), default="full", help="style of prompt and tools")
     parser.add_argument(
-        "--corpus", default="embedded", help="'embedded', a passage file or the folder of an index (default embedded)"
+        "--corpus",
+        default="embedded",
+        help="'embedded', 'full', a passage file or the folder of an index (default embedded)",
     )
-    parser.add_argument("--tasks", default="embedded", help="'embedded' or a task file (default embedded)")
+    parser.add_argument("--tasks", default="embedded", help="'embedded', 'full' or a task file (default embedded)")
     parser.add_argument("--split", default="train", help="part of the tasks, 'all' for every task (default train)")
     parser.add_argument("--full", action="store_true", help="show long texts in full")
     parser.add_argument("--json", action="store_true", help="print one trajectory a line instead")

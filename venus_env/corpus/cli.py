@@ -14,13 +14,14 @@ from venus_env.corpus.errors import CorpusError
 from venus_env.corpus.open import open_corpus
 from venus_env.corpus.recall import measure_recall
 from venus_env.corpus.text import leading_words
+from venus_env.tasks.world.cli import add_generate_parser
 
 _EXAMPLES = """examples:
   python -m venus_env corpus build pages.jsonl.gz --out indexes/pages
   python -m venus_env corpus recall --corpus indexes/pages --tasks questions.jsonl --k 2,5,10 --json
   python -m venus_env corpus search indexes/pages "capital of the country where the river rises"
 """
-_CORPUS_HELP = "folder of an index, a .jsonl or .jsonl.gz file of passages, or 'embedded'"
+_CORPUS_HELP = "folder of an index, a .jsonl or .jsonl.gz file of passages, 'embedded' or 'full'"
 
 
 def add_corpus_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -55,6 +56,8 @@ def add_corpus_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPa
     search.add_argument("--k", type=int, default=5, metavar="K", help="number of results (default 5)")
     search.add_argument("--json", action="store_true", help="print the results as JSON lines")
     search.set_defaults(run=_named(_search))
+
+    add_generate_parser(commands)
 
 
 def _named(command: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], int]:

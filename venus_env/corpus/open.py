@@ -28,9 +28,9 @@ def open_corpus(spec: str | Path | Corpus, cache_dir: str | Path | None = None) 
     """Open a corpus.
 
     Args:
-        spec: ``"embedded"`` or ``"full"``, the corpora that ship with the package; a ``.jsonl`` or ``.jsonl.gz`` file of passages, indexed on first use in the cache folder
-            under the hash of its bytes, so that a changed file is a new index; the folder of an index; or a corpus,
-            which is returned as it is.
+        spec: ``"embedded"`` or ``"full"``, which ship with the package; a ``.jsonl`` or ``.jsonl.gz`` file of passages,
+            indexed on first use in the cache folder under the hash of its bytes, so that a changed file is a new index;
+            the folder of an index; or a corpus, which is returned as it is.
         cache_dir: Where indexes of files are kept, by default the user's cache folder.
 
     Raises:
@@ -73,7 +73,8 @@ def _open_local(spec: str, cache_dir: str | None) -> LocalCorpus:
         return _shared(path, reopen)
     if not path.exists():
         raise CorpusError(
-            f"{path}: no such corpus; give {' or '.join(map(repr, SHIPPED))}, a {' or '.join(SUFFIXES)} file, or the folder of an index"
+            f"{path}: no such corpus; give {' or '.join(map(repr, SHIPPED))}, a {' or '.join(SUFFIXES)} file, "
+            "or the folder of an index"
         )
     index = _cache(cache_dir) / f"{path.name.removesuffix('.gz').removesuffix('.jsonl')}-{file_sha256(path)[:16]}"
     try:

@@ -301,6 +301,7 @@ def _neighbours(everyone: list[Row], wanted: list[Row], safe: list[Row]) -> list
 
 
 def unit_vectors(rows: Iterable[Row]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Give places as points on the unit sphere, one row each."""
     degrees = np.array([(float(row["latitude"]), float(row["longitude"])) for row in rows])
     latitude, longitude = np.radians(degrees).T
     return np.column_stack(
@@ -309,4 +310,5 @@ def unit_vectors(rows: Iterable[Row]) -> np.ndarray[tuple[int, int], np.dtype[np
 
 
 def half(latitude: float | str) -> str:
+    """Name the hemisphere of a latitude."""
     return "northern" if float(latitude) >= 0 else "southern"

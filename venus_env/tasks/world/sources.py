@@ -39,6 +39,12 @@ _BASEBALL_TABLES = (
 
 Row = dict[str, Any]
 
+_LETTERS = str.maketrans(
+    {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "ı": "i", "ß": "ss", "æ": "ae",
+     "Æ": "Ae", "œ": "oe", "Œ": "Oe", "þ": "th", "Þ": "Th", "ħ": "h", "ŋ": "ng", "ə": "a", "Ə": "A", "‘": "'", "’": "'",
+     "ʻ": "'", "ʼ": "'", "–": "-"}
+)  # fmt: skip
+
 
 class MissingSource(RuntimeError):
     """A fact package is not installed."""
@@ -139,6 +145,11 @@ def fold(text: str) -> str:
     """Strip accents and what is left outside ASCII, and collapse white space."""
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return re.sub(r"\s+", " ", ascii_text).strip()
+
+
+def latin(text: str) -> str:
+    """Fold after writing letters that have no ASCII base as English texts do: Hørsholm as Horsholm, not Hrsholm."""
+    return fold(text.translate(_LETTERS))
 
 
 def _json(path: Path) -> Any:

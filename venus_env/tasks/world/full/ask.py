@@ -20,7 +20,7 @@ from venus_env.tasks.world.full.queries import (
     Query,
     YearsBetween,
 )
-from venus_env.tasks.world.full.schema import Measure
+from venus_env.tasks.world.full.schema import Measure, Relation
 from venus_env.tasks.world.full.values import joined, show
 
 STEPWISE_SHARE = 0.4
@@ -35,7 +35,8 @@ _PERSON = (("Who is {np}?", "Name {np}.", "Find {np}."), ("Can you tell me who {
 _DATE = (("What is {np}?", "Give {np}.", "Find {np}."), ("Can you tell me {np}?", "Look up {np}."))
 _STEPS = (
     ("Start from {x}. Find {steps}. What is {last}?", "Take {x} and find {steps}. Give {last}."),
-    ("Consider {x}. From there, get to {steps}, and report {last}.", "With {x} as your point of departure, trace {steps}. Report {last}."),
+    ("Consider {x}. From there, get to {steps}, and report {last}.",
+     "With {x} as your point of departure, trace {steps}. Report {last}."),
 )  # fmt: skip
 _COUNT = (
     ("How many {things} are there?", "Count the {things}.", "What is the number of {things}?"),
@@ -44,6 +45,10 @@ _COUNT = (
 _EXTREME = (
     ("Which of the {things} {most}?", "Of the {things}, which {most}?"),
     ("Among the {things}, find the one that {most}.", "Tell me which of the {things} {most}."),
+)
+_EXTREME_PERSON = (
+    ("Who of the {things} {most}?", "Of the {things}, who {most}?"),
+    ("Among the {things}, find the one who {most}.", "Tell me who of the {things} {most}."),
 )
 _COMPARE = (
     ("Which {more}: {a} or {b}?", "Of {a} and {b}, which {more}?"),
@@ -98,9 +103,8 @@ class _Asker:
                 return self._frame(_COUNT).format(things=self._plural(members))
             case Extreme(members, kind, measure, most):
                 words = self._measure(kind, measure)
-                return self._frame(_EXTREME).format(
-                    things=self._plural(members), most=words.most if most else words.least
-                )
+                frame = self._frame(_EXTREME_PERSON if kind == "player" else _EXTREME)
+                return frame.format(things=self._plural(members), most=words.most if most else words.least)
             case Compare(left, right, kind, measure, more):
                 words = self._measure(kind, measure)
                 frame = self._frame(_COMPARE_PERSON if kind == "player" else _COMPARE)
@@ -113,7 +117,8 @@ class _Asker:
                 return self._chain(query)
 
     def _chain(self, query: Node) -> str:
-        relations, start = [], query
+        relations: list[Relation] = []
+        start = query
         while isinstance(start, Follow):
             relations.insert(0, KINDS[start.kind].relations[start.relation])
             start = start.source

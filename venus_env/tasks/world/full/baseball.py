@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from venus_env.tasks.world.full.graph import Entity
-from venus_env.tasks.world.sources import Row, fold
+from venus_env.tasks.world.sources import Row, latin
 
 SMALL_TOWN = 12
 """Towns with no more natives than this have all of them in the world; of larger ones only the notable are."""
@@ -64,7 +64,7 @@ def baseball(tables: Mapping[str, list[Row]], town: Town) -> list[Entity]:
         season=_season_titles(tables["Teams"]),
         park=_place_titles(tables["Parks"], "parkkey", "parkname", town),
         school=_place_titles(tables["Schools"], "schoolID", "name_full", town),
-        franchise={row["franchID"]: fold(row["franchName"]) for row in tables["TeamsFranchises"]},
+        franchise={row["franchID"]: latin(row["franchName"]) for row in tables["TeamsFranchises"]},
     )
     parks = _parks(tables, town, names)
     seasons = _seasons(tables, names, {park.title: park.home for park in parks})
@@ -84,9 +84,9 @@ def _home(country: str | None, state: str | None) -> str:
 
 
 def _town(town: Town, city: str | None, state: str | None, country: str | None) -> str | None:
-    label = fold(city or "").replace("St. ", "Saint ").casefold()
+    label = latin(city or "").replace("St. ", "Saint ").casefold()
     home = _home(country, state)
-    return town.get((home, label)) or town.get((home, fold(city or "").casefold()))
+    return town.get((home, label)) or town.get((home, latin(city or "").casefold()))
 
 
 def _people(tables: Mapping[str, list[Row]], town: Town) -> list[Row]:
@@ -112,7 +112,13 @@ def _people(tables: Mapping[str, list[Row]], town: Town) -> list[Row]:
 
 
 def _short_name(row: Row) -> str:
-    return fold(f"{row['nameFirst'] or ''} {row['nameLast']}").replace(". ", ".").replace(".", ". ").strip().replace("  ", " ")
+    return (
+        latin(f"{row['nameFirst'] or ''} {row['nameLast']}")
+        .replace(". ", ".")
+        .replace(".", ". ")
+        .strip()
+        .replace("  ", " ")
+    )
 
 
 def _player_titles(everyone: Iterable[Row], people: Iterable[Row]) -> dict[str, str]:
@@ -128,7 +134,7 @@ def _player_titles(everyone: Iterable[Row], people: Iterable[Row]) -> dict[str, 
 
 
 def _season_titles(teams: Iterable[Row]) -> dict[TeamKey, str]:
-    titles = {(row["yearID"], row["teamID"]): fold(f"{row['yearID']} {row['name']}") for row in teams}
+    titles = {(row["yearID"], row["teamID"]): latin(f"{row['yearID']} {row['name']}") for row in teams}
     counted = Counter(title.casefold() for title in titles.values())
     return {key: title for key, title in titles.items() if counted[title.casefold()] == 1}
 
@@ -136,10 +142,10 @@ def _season_titles(teams: Iterable[Row]) -> dict[TeamKey, str]:
 def _place_titles(rows: Iterable[Row], key: str, label: str, town: Town) -> dict[str, str]:
     """Name of a park or school, with its city where others share the name; only where the city has a page."""
     located = [(row, _town(town, row["city"], row["state"], row["country"])) for row in rows if row[label]]
-    counted = Counter(fold(row[label]).casefold() for row, _ in located)
+    counted = Counter(latin(row[label]).casefold() for row, _ in located)
     titles = {}
     for row, city in located:
-        name = fold(row[label])
+        name = latin(row[label])
         if city is not None and _PLAIN.fullmatch(name):
             titles[row[key]] = f"{name} ({city})" if counted[name.casefold()] > 1 else name
     repeated = Counter(title.casefold() for title in titles.values())
@@ -161,9 +167,9 @@ def _parks(tables: Mapping[str, list[Row]], town: Town, names: Names) -> list[En
         facts: dict[str, tuple[str, ...]] = {"city": (city,), "opened": (str(first),)}
         if len(tenants) == 1 and (first, min(tenants)) in names.season:
             facts["first_tenant"] = (names.season[first, min(tenants)],)
-        alias = (fold(row["parkalias"]),) if row["parkalias"] and _PLAIN.fullmatch(fold(row["parkalias"])) else ()
+        alias = (latin(row["parkalias"]),) if row["parkalias"] and _PLAIN.fullmatch(latin(row["parkalias"])) else ()
         home = _home(row["country"], row["state"])
-        found.append(Entity(title, "park", facts, name=fold(row["parkname"]), aliases=alias, home=home))
+        found.append(Entity(title, "park", facts, name=latin(row["parkname"]), aliases=alias, home=home))
     return found
 
 
@@ -181,13 +187,11 @@ def _schools(tables: Mapping[str, list[Row]], town: Town, names: Names) -> list[
         if len(alumni[row["schoolID"]]) <= MOST_ALUMNI:
             facts["alumni"] = tuple(sorted(alumni[row["schoolID"]]))
         home = _home(row["country"], row["state"])
-        found.append(Entity(title, "school", facts, name=fold(row["name_full"]), home=home))
+        found.append(Entity(title, "school", facts, name=latin(row["name_full"]), home=home))
     return found
 
 
-def _seasons(
-    tables: Mapping[str, list[Row]], names: Names, park_home: Mapping[str, str | None]
-) -> list[Entity]:
+def _seasons(tables: Mapping[str, list[Row]], names: Names, park_home: Mapping[str, str | None]) -> list[Entity]:
     managers: dict[TeamKey, list[Row]] = defaultdict(list)
     for row in tables["Managers"]:
         managers[row["yearID"], row["teamID"]].append(row)
@@ -296,7 +300,7 @@ def _players(tables: Mapping[str, list[Row]], people: Iterable[Row], town: Town,
         if key not in names.player:
             continue
         facts: dict[str, tuple[str, ...]] = {}
-        given = fold(f"{row['nameGiven'] or ''} {row['nameLast']}").strip()
+        given = latin(f"{row['nameGiven'] or ''} {row['nameLast']}").strip()
         if given != _short_name(row) and _PERSON.fullmatch(given):
             facts["given_name"] = (given,)
         facts["birth_year"] = (str(row["birthYear"]),)
@@ -316,9 +320,9 @@ def _players(tables: Mapping[str, list[Row]], people: Iterable[Row], town: Town,
         if row["debut"]:
             facts["debut_date"], facts["debut_year"] = (row["debut"],), (row["debut"][:4],)
         for relation, year in (("first_team", min), ("last_team", max)):
-            if years[key] and len(teams := clubs[key, year(years[key])]) == 1:
-                if (team := (year(years[key]), min(teams))) in names.season:
-                    facts[relation] = (names.season[team],)
+            teams = clubs[key, year(years[key])] if years[key] else set()
+            if len(teams) == 1 and (team := (year(years[key]), min(teams))) in names.season:
+                facts[relation] = (names.season[team],)
         facts |= {relation: values for relation, of in honours.items() if (values := of.get(key))}
         managed = [int(season[:4]) for season in facts.get("managed", ())]
         started = int(row["debut"][:4]) if row["debut"] else min(managed, default=row["birthYear"] + 25)
@@ -357,6 +361,8 @@ def _honours(tables: Mapping[str, list[Row]], names: Names) -> dict[str, dict[st
             unnamed.add(row["playerID"])
     of = {"hall_of_fame": hall, "gold_gloves": gold, "all_star": stars, "managed": managed}
     return {
-        relation: {key: tuple(sorted(values)) for key, values in found.items() if relation != "managed" or key not in unnamed}
+        relation: {
+            key: tuple(sorted(values)) for key, values in found.items() if relation != "managed" or key not in unnamed
+        }
         for relation, found in of.items()
     }

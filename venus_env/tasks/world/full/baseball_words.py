@@ -6,7 +6,10 @@ from venus_env.tasks.world.full.schema import Kind, Measure, Relation, by_name
 
 _BIRTH = Measure("was born later", "was born earlier", "is the youngest", "is the oldest")
 _DEBUT = Measure(
-    "made his debut later", "made his debut earlier", "was the last to make his debut", "was the first to make his debut"
+    "made his debut later",
+    "made his debut earlier",
+    "was the last to make his debut",
+    "was the first to make his debut",
 )
 _HEIGHT = Measure("is the taller", "is the shorter", "is the tallest", "is the shortest")
 _WINS = Measure("won more games", "won fewer games", "won the most games", "won the fewest games")
@@ -20,11 +23,11 @@ PLAYER = Kind(
     ),
     (
         "[This page|The entry] outlines his life and his career: the places and dates that the records hold, the clubs with "
-        "which he began and ended, and his honours, if any. [Single games are|Statistics are] not part of it.",
+        "which he began and ended, and his honours, if he had any. [Single games are|Statistics are] not part of it.",
         "[As for others of his trade|As usual for ballplayers], the sources give places, dates and clubs, and little of the "
-        "man himself; what they tell is [set down|collected] below, [without|but not] the tables of his batting and fielding.",
+        "man himself; what they tell is [set down|collected] below, [without|but not] the tables of his batting and his fielding.",
         "[His dates, places and clubs|The main dates and places of his life] are given below, so far as the database behind "
-        "this work knows them; stories, salaries and [quarrels|injuries] have to be looked up in [the newspapers|books].",
+        "this work knows them; stories, salaries and [quarrels|injuries] have to be looked up in [the newspapers|other books] of his time.",
     ),
     ("He",), "Life and career",
     by_name(
@@ -121,7 +124,7 @@ PLAYER = Kind(
         Relation(
             "managed", "teams managed", "season", "Managed",
             ("{s} managed the {v}.", "As manager he led the {v}."),
-            plural="team seasons for which {x} is listed as manager",
+            plural="team seasons that list as their manager {x}",
         ),
     ),
     sharealike=True,
@@ -136,9 +139,9 @@ SEASON = Kind(
     ),
     (
         "[This page|The entry] sums up their season: how they fared, who led them and who stood out, and where they were at "
-        "home. The [course|story] of single games is [not told|left out], nor are trades and [contracts|quarrels].",
+        "home. The [course|story] of single games is [not told|left out], nor are trades, injuries and [contracts|quarrels].",
         "[Below are|Given below are] their results, their leaders and their ground, as far as one name can be given for "
-        "each; where two men shared a [place|lead], the sources of this work [name neither|leave it open].",
+        "each; where two men shared a [place|lead], the sources of this work [name neither|leave it open] and so does this page.",
     ),
     ("They",), "Season",
     by_name(
@@ -230,7 +233,7 @@ PARK = Kind(
     ("{n} is a [ballpark|baseball ground].", "{n} [has been|was] a ground for major-league baseball.",),
     (
         "[This page|The entry] tells where it is, when the major leagues came to it and who was at home there first; its "
-        "[measures|fences], its seats and its [owners|later fate] are left to the [books|guides] on ballparks.",
+        "[measures|fences], its seats and its [owners|later fate] are left to the [books|guides] on ballparks, of which there are many.",
     ),
     ("The park", "It"), "Use",
     by_name(

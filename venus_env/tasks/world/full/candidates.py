@@ -163,7 +163,11 @@ class Candidates:
         others = [
             (name, values[0])
             for name, values in entity.facts.items()
-            if name != relation and len(values) == 1 and entity.relation(name).clauses and states(self._world, entity, name)
+            if name != relation
+            and len(values) == 1
+            and values[0] != value
+            and entity.relation(name).clauses
+            and states(self._world, entity, name)
         ]
         self._rng.shuffle(others)
         for count in (1, 2, 3):
@@ -281,7 +285,11 @@ class Candidates:
             hops: list[Hop] = []
             current: Entity | None = entity
             for _, relation in trail.hops:
-                usable = current is not None and current.split == self._split and len(current.facts.get(relation.name, ())) == 1
+                usable = (
+                    current is not None
+                    and current.split == self._split
+                    and len(current.facts.get(relation.name, ())) == 1
+                )
                 if current is None or not usable or not states(self._world, current, relation.name):
                     break
                 hops.append((current, relation))
@@ -327,7 +335,9 @@ class Candidates:
             evidence += [*each.evidence(self._world), fact(self._world, end, relation)]
         query = Compare(trail.node, other.node, entity.kind, relation.name, more)
         shape = f"{trail.shape}>{relation.name}"
-        return self._candidate(query, winner.title, winner.names, evidence, hops, [trail, other], ahead=True, shape=shape)
+        return self._candidate(
+            query, winner.title, winner.names, evidence, hops, [trail, other], ahead=True, shape=shape
+        )
 
     def _measure(self, kind: str, members: Sequence[Entity]) -> Relation | None:
         """A measure of the kind that all members have, no two of them alike."""
@@ -361,7 +371,9 @@ class Candidates:
         evidence = [*trail.evidence(self._world), fact(self._world, entity, relation)]
         query = Count(Follow(trail.node, entity.kind, relation.name))
         shape = f"{trail.shape if trail.hops else entity.kind}>{relation.name}"
-        return self._candidate(query, str(number), answers, evidence, hops, [trail], start=entity, shape=shape, ahead=True)
+        return self._candidate(
+            query, str(number), answers, evidence, hops, [trail], start=entity, shape=shape, ahead=True
+        )
 
     def _superlative(self, hops: int) -> Candidate | None:
         ended = self._source(hops - 2)
@@ -372,8 +384,8 @@ class Candidates:
         for name, values in entity.facts.items():
             relation = entity.relation(name)
             if relation.plural and not relation.literal and 1 < len(values) <= MOST_MEMBERS:
-                members = Follow(trail.node, entity.kind, name)
-                choices.append((members, list(values), fact(self._world, entity, relation)))
+                valued = Follow(trail.node, entity.kind, name)
+                choices.append((valued, list(values), fact(self._world, entity, relation)))
         natives = sorted(self._graph.holders("player", "birth_city", entity.title))
         if entity.kind == "city" and 1 < len(natives) <= MOST_MEMBERS:
             page = self._world.pages[natives_title(entity.title)]
@@ -395,7 +407,9 @@ class Candidates:
         query = Extreme(members, entities[0].kind, measure.name, most)
         tail = members.relation if isinstance(members, Follow) else "natives"
         shape = f"{trail.shape if trail.hops else entity.kind}>{tail}>{measure.name}"
-        return self._candidate(query, winner.title, winner.names, evidence, hops, [trail], start=entity, shape=shape, ahead=True)
+        return self._candidate(
+            query, winner.title, winner.names, evidence, hops, [trail], start=entity, shape=shape, ahead=True
+        )
 
     def _interval(self, hops: int) -> Candidate | None:
         trail = self._trail(self._named(), hops)

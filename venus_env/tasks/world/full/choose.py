@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -31,12 +32,13 @@ SHARES: dict[str, tuple[float, dict[int, float]]] = {
 
 DEEP = 3
 COMMON = 40
-"""From ``DEEP`` hops on, answers whose every word stands on more than ``COMMON`` pages are not asked for: search results
-that have nothing to do with the question would show them."""
+"""From ``DEEP`` hops on, answers whose every word stands on more than ``COMMON`` pages are not asked for: search
+results that have nothing to do with the question would show them."""
 
 HELD_WORDING_SHARE = 0.5
 """Share of dev and test questions in wordings that training questions never use."""
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBERS = ("count", "interval")
 _MANY_SHAPES = ("chain", "obfuscated", "comparison")
 
@@ -80,9 +82,7 @@ def choose_tasks(world: World, split: str, seed: int) -> list[Task]:
     return [task.model_copy(update={"id": f"full-{split}-{number:05d}"}) for number, task in enumerate(tasks)]
 
 
-def _choose(
-    world: World, split: str, kind: str, hops: int, quota: int, seed: int, asked: set[str]
-) -> list[Task]:
+def _choose(world: World, split: str, kind: str, hops: int, quota: int, seed: int, asked: set[str]) -> list[Task]:
     rng = random.Random(f"{seed}/wording/{split}/{kind}/{hops}")
     caps = CAPS[split]
     starts: Counter[str] = Counter()
@@ -117,7 +117,7 @@ def make_task(world: World, candidate: Candidate, rng: random.Random, *, kind: s
     found = answers(world.graph, candidate.query)
     if found != {candidate.value}:
         return None
-    if candidate.hops >= DEEP and kind not in _NUMBERS and max(map(world.rarity, candidate.answers)) > COMMON:
+    if candidate.hops >= DEEP and _common(world, candidate, kind):
         return None
     if not candidate.ahead and reads_ahead(world, candidate.evidence, candidate.answers):
         return None
@@ -136,6 +136,12 @@ def make_task(world: World, candidate: Candidate, rng: random.Random, *, kind: s
         split=split,
         source=SOURCE,
     )
+
+
+def _common(world: World, candidate: Candidate, kind: str) -> bool:
+    """Whether a way of writing the answer is made of common words; a date is not common, though its parts are."""
+    exempt = kind in _NUMBERS or _DATE.fullmatch(candidate.value)
+    return not exempt and max(map(world.rarity, candidate.answers)) > COMMON
 
 
 def difficulty(candidate: Candidate) -> str:

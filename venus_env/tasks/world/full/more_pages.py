@@ -15,13 +15,13 @@ from venus_env.tasks.world.full.pages import Page, link_texts
 from venus_env.tasks.world.full.schema import expand
 from venus_env.tasks.world.full.values import joined, show
 
-ROWS_PER_PAGE = 40
+ROWS_PER_PAGE = 30
 ROWS_PER_PART = 10
 SHORT_SHARE = 0.08
 # Longer than a search snippet together with what stands before it, so that lists, too, have to be opened.
 _ABOUT_LISTS = (
-    "Entries stand in alphabetical order, one a line, and each of them has a page of its own in this work; a list that is "
-    "too long for one page goes on under the same title with a number."
+    "Entries stand in alphabetical order, one a line, and each of them has a page of its own in this work; a list that "
+    "is too long for one page goes on under the same title with a number."
 )
 _DATED = ("all_star", "gold_gloves", "managed")
 
@@ -50,7 +50,7 @@ def list_pages(graph: Graph, rng: random.Random) -> Iterator[Page]:
         if len(players) > 1:
             rows = [(player.title, f"{player.title} ({player.traits['era']})") for player in players]
             intro = expand(
-                "[The following|These] baseball players [have|share] {c} as their birthplace[ in the sources of this work|].",
+                "[The following|These] baseball players [have|share] {c} as their birthplace[ in our sources|].",
                 rng, c=city,
             )  # fmt: skip
             yield from _list(natives_title(city), intro, rows, [city], sharealike=True)
@@ -61,7 +61,9 @@ def list_pages(graph: Graph, rng: random.Random) -> Iterator[Page]:
         for country in element.facts.get("discovery_country", ()):
             found[country].append(element)
     for country, elements in found.items():
-        rows = [(e.title, f"{e.title}: discovered {_first(e, 'discovery_year') or 'in a year unknown'}") for e in elements]
+        rows = [
+            (e.title, f"{e.title}: discovered {_first(e, 'discovery_year') or 'in a year unknown'}") for e in elements
+        ]
         intro = expand("[These|The following] chemical elements were [first found|discovered] in {c}.", rng, c=country)
         yield from _list(discoveries_title(country), intro, rows, [country])
 
@@ -83,7 +85,9 @@ def _place_lists(graph: Graph, rng: random.Random) -> Iterator[Page]:
             (e.title, f"{e.title}: {e.facts['city'][0]}; IATA {e.facts['iata'][0]}, ICAO {e.facts['icao'][0]}")
             for e in members
         ]
-        intro = expand("[This register lists|Listed here are] airports [in|of] {c}[, with city and codes|].", rng, c=region)
+        intro = expand(
+            "[This register lists|Listed here are] airports [in|of] {c}[, with city and codes|].", rng, c=region
+        )
         yield from _list(f"Airports of {region}", intro, rows, [region])
 
 
@@ -144,14 +148,13 @@ def _a(noun: str) -> str:
 def archived_pages(graph: Graph, rng: random.Random) -> Iterator[Page]:
     """Old versions of players' pages: true on the day that they name, out of date now."""
     for player in graph.by_kind["player"]:
-        years = sorted(
-            {int(value[:4]) for relation in _DATED for value in player.facts.get(relation, ())}
-        )
+        years = sorted({int(value[:4]) for relation in _DATED for value in player.facts.get(relation, ())})
         if len(years) < 4 or rng.random() < 0.4:
             continue
         year = years[len(years) // 2]
         lines = [
-            f"This is an archived page about {player.title}. It shows what was known at the end of {year} and is not kept up to date."
+            f"This is an archived page about {player.title}. "
+            f"It shows what was known at the end of {year} and is not kept up to date."
         ]
         for relation in _DATED:
             values = [value for value in player.facts.get(relation, ()) if int(value[:4]) <= year]
@@ -174,7 +177,14 @@ def short_pages(graph: Graph, rng: random.Random) -> Iterator[Page]:
         for name in rng.sample(stated, 2):
             relation = kind.relations[name]
             value = joined([show(value, relation.target, relation.unit) for value in entity.facts[name]])
-            lines.append(expand(rng.choice(relation.sentences), rng, s=entity.title if not kind.article else f"The {entity.title}", v=value))
+            lines.append(
+                expand(
+                    rng.choice(relation.sentences),
+                    rng,
+                    s=entity.title if not kind.article else f"The {entity.title}",
+                    v=value,
+                )
+            )
         lines.append("The full entry has more.")
         parts = ((None, " ".join(lines) + "\nSee also: " + link_texts([entity.title])[0]),)
         yield Page(f"{entity.title} (short entry)", parts, sharealike=kind.sharealike)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from venus_env.tasks.world.full.schema import Kind, Measure, Relation, by_name
 
 _POPULATION = Measure(
-    "has the larger population", "has the smaller population", "has the largest population", "has the smallest population"
+    "has the larger population",
+    "has the smaller population",
+    "has the largest population",
+    "has the smallest population",
 )
 _AREA = Measure("has the larger area", "has the smaller area", "has the largest area", "has the smallest area")
 _ELEVATION = Measure(
@@ -106,7 +109,7 @@ CURRENCY = Kind(
     ("The {n} is a currency[ in circulation today|].", "{n} is the name of a [unit of money|currency].",),
     (
         "[This entry|The entry] tells by what code banks know it and who pays with it. Rates of exchange change by the "
-        "hour and are [not given|left out]; coins, notes and their pictures are [described elsewhere|left to collectors].",
+        "hour and are [not given|left out]; coins, notes and their pictures, and its [past|history], are [described elsewhere|left to collectors].",
     ),
     ("The currency", "It"), "Use",
     by_name(
@@ -119,7 +122,7 @@ CURRENCY = Kind(
         Relation(
             "users", "countries", "country", "Used in",
             ("It is used in {v}.", "{s} [circulates|is legal tender] in {v}."),
-            plural="countries that use {x} as their currency",
+            plural="countries whose currency is {x}",
         ),
     ),
     article=True,
@@ -157,9 +160,9 @@ CITY = Kind(
     ),
     (
         "[Like other places in this work, it is|It is] described here by where it lies, how many people live there and what "
-        "lies [around|near] it; streets, sights and [local politics|its past] are [left to guide books|not covered].",
+        "lies [around|near] it, as the gazetteers have it; streets, sights and [local politics|its past] are [left to guide books|not covered here at all].",
         "[This page|The entry] describes where it lies, how it is reached and which [places|cities] are its neighbours, "
-        "[going by|after] the gazetteers named among the sources; suburbs and districts [mostly have|have] pages of their own.",
+        "[going by|following] the gazetteers that are named among the sources; suburbs and districts [mostly have|often have] pages of their own.",
     ),
     ("The city", "It"), "Location",
     by_name(
@@ -218,9 +221,9 @@ AIRPORT = Kind(
     ),
     (
         "[Its codes, its height and the place that it serves|Its position, its codes and whom it serves] are given here as "
-        "the register of airports has them; runways, airlines and [timetables|schedules] change too often to be [listed|kept].",
+        "the register of airports has them; runways, airlines and [timetables|schedules] change too often to be [listed|kept] in a work of this kind.",
         "[It is one of the airports|It is among the airports] listed in this work, which gives for each of them what pilots "
-        "and [travellers|passengers] look up first; charts and [frequencies|procedures] have to be found [elsewhere|in other works].",
+        "and [travellers|passengers] look up first; charts and [frequencies|procedures] have to be found [elsewhere|in other works], where they are kept up to date.",
     ),
     ("The airport", "It"), "Operations",
     by_name(
@@ -268,7 +271,7 @@ ELEMENT = Kind(
     ("{n} is a {state} chemical element.", "{n} is one of the {state} elements of the periodic table.",),
     (
         "[This page tells|The entry tells] of its discovery and of its place in the periodic table, as [handbooks|tables] of "
-        "chemistry have it; its compounds, its uses and its [price|properties] are [not covered|left to other works] here.",
+        "chemistry have it; its compounds, its isotopes, its uses and its [price|properties] are [not covered|left to other works] here, however important.",
     ),
     ("The element", "It"), "Discovery",
     by_name(
@@ -321,7 +324,7 @@ SCIENTIST = Kind(
     ("{n} was a scientist who worked on the chemical elements.", "{n} is remembered for work in chemistry.",),
     (
         "[This page|The entry] names the [work|achievement] for which chemists remember the name; life, family and posts are "
-        "[told elsewhere|left to biographies], and discoveries that were shared with others are [not counted|left out] here.",
+        "[told elsewhere|left to biographies], and discoveries that were shared with others, or that are in dispute, are [not counted|left out] here.",
     ),
     ("The scientist",), "Work",
     by_name(

@@ -1,4 +1,4 @@
-"""Countries, states, cities and airports of the full world, from the same tables as the tiny one but far more of them."""
+"""Countries, states, cities and airports of the full world: from the tables of the tiny one, but far more of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from venus_env.tasks.world.geography import (
     with_capital_spellings,
     without_suburbs,
 )
-from venus_env.tasks.world.sources import RawFacts, Row, fold
+from venus_env.tasks.world.sources import RawFacts, Row, latin
 
 CITIES_PER_COUNTRY = 60
 
@@ -52,9 +52,9 @@ def places(raw: RawFacts, towns: Sequence[Row], tiny: Sequence[Located]) -> Plac
         towns: US places of more than 5,000 people.
         tiny: Entities of the tiny world, whose checked facts on countries and currencies are used again.
     """
-    states = set(raw.us_states.values())
+    names = set(raw.us_states.values())
     labels = {
-        str(item.home): f"{item.entity.name} (country)" if item.entity.name in states else item.entity.name
+        str(item.home): f"{item.entity.name} (country)" if item.entity.name in names else item.entity.name
         for item in tiny
         if item.entity.kind == "country"
     }
@@ -83,9 +83,9 @@ def _city_rows(raw: RawFacts, towns: Sequence[Row], labels: Mapping[str, str]) -
         american = row["countrycode"] == "US"
         home = f"US-{row['admin1code']}" if american else row["countrycode"]
         known = row["admin1code"] in raw.us_states if american else home in labels
-        if known and _CITY_NAME.fullmatch(label := fold(row["name"])):
+        if known and _CITY_NAME.fullmatch(label := latin(row["name"])):
             by_home[home].append({**row, "label": label, "home": home})
-    served = {(row["country"], fold(row["city"])) for row in raw.airports}
+    served = {(row["country"], latin(row["city"])) for row in raw.airports}
     kept: list[Row] = []
     for home in sorted(by_home):
         rows = sorted(by_home[home], key=lambda row: (-int(row["population"]), int(row["geonameid"])))
@@ -185,12 +185,12 @@ def _nearest(everyone: Sequence[Row], titles: Mapping[int, str]) -> dict[int, di
 
 def _airports(raw: RawFacts, town: Mapping[tuple[str, str], str]) -> list[Entity]:
     states = {name: code for code, name in raw.us_states.items()}
-    names = Counter(fold(row["name"]).casefold() for row in raw.airports)
+    names = Counter(latin(row["name"]).casefold() for row in raw.airports)
     found = []
     for row in raw.airports:
-        label, region = fold(row["name"]), fold(row["subd"])
+        label, region = latin(row["name"]), latin(row["subd"])
         home = f"US-{states.get(region, '')}" if row["country"] == "US" else row["country"]
-        city = town.get((home, fold(row["city"]).casefold()))
+        city = town.get((home, latin(row["city"]).casefold()))
         if city is None or names[label.casefold()] > 1 or not _AIRPORT_NAME.fullmatch(label) or label == city:
             continue
         if not re.fullmatch("[A-Z0-9]{4}", row["icao"]):
@@ -267,7 +267,8 @@ def _currencies(raw: RawFacts, tiny: Sequence[Located], labels: Mapping[str, str
     for item in tiny:
         if item.entity.kind != "currency":
             continue
-        name, facts = item.entity.name, {"code": (item.entity.facts["code"],)}
+        name = item.entity.name
+        facts: dict[str, tuple[str, ...]] = {"code": (item.entity.facts["code"],)}
         if name not in doubtful and users[name]:
             facts["users"] = tuple(sorted(users[name]))
         found.append(Entity(name, "currency", facts, name=name, home=item.home))

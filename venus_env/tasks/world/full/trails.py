@@ -10,7 +10,7 @@ from venus_env.tasks.world.full.graph import Entity
 from venus_env.tasks.world.full.pages import Page
 from venus_env.tasks.world.full.queries import Described, Follow, Named, Node
 from venus_env.tasks.world.full.schema import Relation
-from venus_env.tasks.world.full.values import accepted, show
+from venus_env.tasks.world.full.values import accepted
 from venus_env.tasks.world.full.world import World
 from venus_env.tasks.world.graph import mentions
 

@@ -99,7 +99,9 @@ def distinct(entities: Iterable[Entity]) -> list[Entity]:
     Countries and states keep their titles.
     """
     entities = list(entities)
-    called = Counter(name.casefold() for entity in entities for name in {n.casefold(): n for n in entity.names}.values())
+    called = Counter(
+        name.casefold() for entity in entities for name in {n.casefold(): n for n in entity.names}.values()
+    )
     renamed = {
         (entity.kind, entity.title): f"{entity.title} ({KINDS[entity.kind].noun})"
         for entity in entities
