@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from venus_env.tasks.task import Evidence
 from venus_env.tasks.world.full.graph import Entity
 from venus_env.tasks.world.full.kinds import KINDS
-from venus_env.tasks.world.full.more_pages import cities_title, discoveries_title, natives_title
+from venus_env.tasks.world.full.more_pages import natives_title
+from venus_env.tasks.world.full.openings import Openings
 from venus_env.tasks.world.full.queries import (
     Compare,
     Count,
@@ -22,7 +22,6 @@ from venus_env.tasks.world.full.queries import (
     Named,
     Query,
     YearsBetween,
-    identifies,
     size,
 )
 from venus_env.tasks.world.full.schema import Relation
@@ -32,7 +31,6 @@ from venus_env.tasks.world.full.trails import (
     Trail,
     answer_texts,
     fact,
-    listed,
     named,
     row,
     states,
@@ -47,24 +45,6 @@ MOST_MEMBERS = 6
 """Members of a set that a superlative question makes one compare."""
 
 _TRIES = 40
-_START_WEIGHTS = {
-    "player": 4.0, "season": 4.0, "city": 3.0, "airport": 3.0, "school": 2.0, "park": 2.0, "series": 2.0,
-    "element": 1.0, "country": 1.0, "franchise": 1.0, "scientist": 0.3, "currency": 0.3, "state": 0.5,
-}  # fmt: skip
-# By kind, the facts that a description may begin with, each with the list of all entities that have it: the title of
-# a list page by value, or the many-valued relation on the page of the value.
-_ANCHORS: dict[str, dict[str, str | Callable[[str], str]]] = {
-    "player": {"birth_city": natives_title, "school": "alumni"},
-    "city": {"country": cities_title},
-    "airport": {"city": "airports"},
-    "element": {"discovery_country": discoveries_title},
-}
-# By kind, what points to an entity of this kind: used to ask for it instead of naming it.
-_POINTERS = {
-    "city": (("airport", "city"), ("park", "city"), ("school", "city"), ("city", "larger_city")),
-    "country": (("city", "country"), ("element", "discovery_country")),
-    "school": (("player", "school"),),
-}
 _WORDS_TEXT = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _NUMBER_WORDS = dict(enumerate(_WORDS_TEXT.split(), start=1))
 
@@ -117,19 +97,15 @@ class Candidates:
         self._graph = world.graph
         self._split = split
         self._rng = rng
-        self._starts = {
-            kind: [entity for entity in entities if entity.split == split]
-            for kind, entities in self._graph.by_kind.items()
-        }
-        self._kinds = [kind for kind, entities in self._starts.items() if entities]
+        self._openings = Openings(world, split, rng)
 
     def draw(self, kind: str, hops: int) -> Candidate | None:
         """Try once to find a question of a kind with this many hops."""
         match kind:
             case "chain" | "date":
-                return self._chain(self._named(), hops, dates=kind == "date")
+                return self._chain(self._openings.named(), hops, dates=kind == "date")
             case "obfuscated":
-                return self._chain(self._described(), hops)
+                return self._chain(self._openings.described(), hops)
             case "comparison":
                 return self._comparison(hops)
             case "count":
@@ -140,88 +116,7 @@ class Candidates:
                 return self._interval(hops)
         raise ValueError(f"unknown kind of question {kind!r}")
 
-    # -- openings and trails --------------------------------------------------------------------------------------
-
-    def _start(self, kinds: Iterable[str] | None = None) -> Entity | None:
-        pool = [kind for kind in (kinds or self._kinds) if self._starts[kind]]
-        if not pool:
-            return None
-        kind = self._rng.choices(pool, [_START_WEIGHTS[kind] for kind in pool])[0]
-        return self._rng.choice(self._starts[kind])
-
-    def _named(self) -> tuple[Opening, Entity] | None:
-        entity = self._start()
-        return (named(entity), entity) if entity is not None else None
-
-    def _described(self) -> tuple[Opening, Entity] | None:
-        """An entity by two to four facts, the first of which leads to a list that names it."""
-        entity = self._start(("player", "player", "city", "airport", "element"))
-        anchored = self._anchor(entity) if entity is not None else None
-        if entity is None or anchored is None:
-            return None
-        (relation, value), entry = anchored
-        others = [
-            (name, values[0])
-            for name, values in entity.facts.items()
-            if name != relation
-            and len(values) == 1
-            and values[0] != value
-            and entity.relation(name).clauses
-            and states(self._world, entity, name)
-        ]
-        self._rng.shuffle(others)
-        for count in (1, 2, 3):
-            for chosen in combinations(others, count):
-                description = Described(entity.kind, ((relation, value), *chosen))
-                if identifies(self._graph, description, entity.title):
-                    checks = [self._check(entity, *each) for each in chosen]
-                    return self._veiled(Opening(description, (entry, *checks), depth=1), entity.title), entity
-        return None
-
-    def _veiled(self, opening: Opening, described: str) -> Opening:
-        """Half of the time, and where possible, ask for the first fact of a description instead of naming it."""
-        description = opening.node
-        if not isinstance(description, Described) or self._rng.random() < 0.5:
-            return opening
-        value = description.facts[0][1]
-        pointers = [
-            (entity, relation)
-            for kind, relation in _POINTERS.get(self._graph.entities[value].kind, ())
-            for title in sorted(self._graph.holders(kind, relation, value))
-            if title != described and (entity := self._graph.entities[title]).split == self._split
-            and len(entity.facts[relation]) == 1 and states(self._world, entity, relation)
-            and not mentions(title, self._graph.entities[value].name)
-        ]  # fmt: skip
-        if not pointers:
-            return opening
-        entity, name = self._rng.choice(pointers)
-        via = Follow(Named(entity.title), entity.kind, name)
-        found = fact(self._world, entity, entity.relation(name))
-        return Opening(replace(description, via=via), (found, *opening.evidence), depth=2)
-
-    def _check(self, entity: Entity, name: str, value: str) -> Evidence:
-        relation = entity.relation(name)
-        return fact(self._world, entity, relation, value if relation.target == "year" else None)
-
-    def _anchor(self, entity: Entity) -> tuple[tuple[str, str], Evidence] | None:
-        """A fact of the entity, and where all entities with this fact are listed on pages of this split."""
-        names = [name for name in _ANCHORS.get(entity.kind, ()) if name in entity.facts]
-        if not names:
-            return None
-        relation = self._rng.choice(names)
-        value = entity.facts[relation][0]
-        subject = self._graph.entities.get(value)
-        if subject is None or subject.split != self._split:
-            return None
-        lister = _ANCHORS[entity.kind][relation]
-        if isinstance(lister, str):
-            if entity.title in subject.facts.get(lister, ()):
-                return (relation, value), listed(self._world, value, lister, entity.title)
-            return None
-        for page in self._world.sheets(lister(value)):
-            if entity.title in page.facts:
-                return (relation, value), row(page, entity.title)
-        return None
+    # -- trails ---------------------------------------------------------------------------------------------------
 
     def _walk(self, entity: Entity, length: int, told: Iterable[str] = ()) -> list[Hop] | None:
         """A random trail of single-valued, askable facts from an entity over pages of this split.
@@ -271,7 +166,7 @@ class Candidates:
 
     def _to_entity(self, depth: int) -> tuple[Trail, Entity] | None:
         """A trail that ends at an entity with a page in this split."""
-        trail = self._trail(self._named(), depth)
+        trail = self._trail(self._openings.named(), depth)
         if trail is None:
             return None
         entity = self._graph.entities.get(trail.end)
@@ -281,7 +176,7 @@ class Candidates:
         """Another trail over the same relations from another start that ends elsewhere."""
         first = trail.hops[0][0]
         for _ in range(_TRIES):
-            entity = self._rng.choice(self._starts[first.kind])
+            entity = self._rng.choice(self._openings.starts[first.kind])
             hops: list[Hop] = []
             current: Entity | None = entity
             for _, relation in trail.hops:
@@ -354,7 +249,7 @@ class Candidates:
         """An entity named (depth 0) or at the end of a trail."""
         if depth > 0:
             return self._to_entity(depth)
-        entity = self._start()
+        entity = self._openings.start()
         return (Trail(named(entity)), entity) if entity is not None else None
 
     def _count(self, hops: int) -> Candidate | None:
@@ -412,7 +307,7 @@ class Candidates:
         )
 
     def _interval(self, hops: int) -> Candidate | None:
-        trail = self._trail(self._named(), hops)
+        trail = self._trail(self._openings.named(), hops)
         if trail is None or trail.hops[-1][1].target not in ("date", "year"):
             return None
         other = self._like(trail)

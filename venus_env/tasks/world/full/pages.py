@@ -94,7 +94,10 @@ def entity_page(entity: Entity, graph: Graph, rng: random.Random) -> Page:
             box.append(f"{relation.label}: {value}")
             facts[name] = box[-1]
         if place != "box":
-            told.append((name, joined([in_sentence(text) for text in texts])))
+            sentence_value = joined([in_sentence(text) for text in texts])
+            told.append((name, sentence_value))
+            if len(texts) > 1:
+                shown[name] = sentence_value
     rng.shuffle(told)
     subjects = (f"{'The ' if kind.article else ''}{entity.title}", *kind.subjects, *kind.subjects)
     for name, value in told:

@@ -28,6 +28,15 @@ def test_every_fact_stands_on_its_page_word_by_word(world: World) -> None:
         assert len({passage.id for passage in page.passages()}) == len(page.parts)
 
 
+def test_articles_of_countries_are_part_of_what_is_shown() -> None:
+    trait = {"size": "small", "half": "northern"}
+    land = Entity("Belgium", "country", {"borders": ("France", "Netherlands"), "capital": ("Brussels",)}, trait)
+    for seed in range(12):
+        page = entity_page(land, Graph([land]), random.Random(seed))
+        assert page.shown["borders"] in page.facts["borders"]
+        assert page.shown["capital"] == "Brussels"
+
+
 def test_pages_are_the_same_every_time_and_vary_between_entities() -> None:
     one, other = small_world(), small_world()
     assert [page.text for page in one.pages.values()] == [page.text for page in other.pages.values()]
