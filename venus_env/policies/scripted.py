@@ -165,9 +165,9 @@ class OracleEpisode:
         yield from self._search(f"{subject} {goal} {value}", thoughts.check(goal, subject))
         others = [title for title in self._last_titles if title not in known]
         for title in others[:_CHECKS]:
-            page = yield render_call(
-                thoughts.second(title), "visit", {"url": [self._urls[title]], "goal": f"{subject} {value}"}
-            )
+            # The tool repeats the goal in its reply, so the goal must not name what the page is to confirm.
+            call = {"url": [self._urls[title]], "goal": goal}
+            page = yield render_call(thoughts.second(title), "visit", call)
             if mentions(page, subject) and mentions(page, value):
                 return title
         return None
