@@ -187,11 +187,11 @@ def main() -> None:
         corpus, _, tasks = files.partition(",")
         sets.append(Set(name, corpus, load_tasks(tasks)))
     if args.embedded:
-        from venus_env.corpus.open import embedded_source
+        from corpora import EMBEDDED
 
         tasks = load_tasks("embedded", "test")
         chosen = random.Random(0).sample(tasks, min(args.embedded, len(tasks)))
-        sets.append(Set("embedded", str(embedded_source()), chosen))
+        sets.append(Set("embedded", str(EMBEDDED / "passages.jsonl.gz"), chosen))
     sets = [replace(one, tasks=[task for task in one.tasks if task.evidence]) for one in sets]
 
     result: dict[str, Any] = {

@@ -25,6 +25,7 @@ from venus_env.corpus.split import DEFAULT_WORDS
 from venus_env.corpus.text import leading_words
 from venus_env.corpus.verify import verify_index
 from venus_env.corpus.workers import usable_cores
+from venus_env.tasks.world.cli import add_generate_parser
 
 _EXAMPLES = """examples:
   python -m venus_env corpus build pages.jsonl.gz --out indexes/pages
@@ -63,8 +64,8 @@ examples:
   python -m venus_env corpus coverage --corpus index --tasks questions.jsonl --json coverage.json \\
       --write-tasks reachable.jsonl
 """
-_CORPUS_HELP = "folder of an index, a .jsonl, .jsonl.gz or .parquet file, or 'embedded'"
-_TASKS_HELP = "'embedded' or a task file (.jsonl, .jsonl.gz, .parquet)"
+_CORPUS_HELP = "folder of an index, a .jsonl, .jsonl.gz or .parquet file, 'embedded' or 'full'"
+_TASKS_HELP = "'embedded', 'full' or a task file (.jsonl, .jsonl.gz, .parquet)"
 
 
 def add_corpus_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -103,6 +104,8 @@ def add_corpus_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPa
     verify = commands.add_parser("verify", help="re-hash an index and check that its parts agree")
     verify.add_argument("index", metavar="DIR", help="folder of an index")
     verify.set_defaults(run=_named(_verify))
+
+    add_generate_parser(commands)
 
 
 def _add_build(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
