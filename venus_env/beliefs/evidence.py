@@ -11,12 +11,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from venus_env.corpus.text import sentences, words
+from venus_env.corpus.text import words
 from venus_env.protocol.parser import Call, parse_turn, repair_turn
 from venus_env.protocol.prompt import restore, unwrap_tool_response
 from venus_env.protocol.turns import Message
 
 _URL = re.compile(r"https?://\S+")
+# Sentences here are only what is compared to tell whether it was read before, so a cut after "St." does no harm, and
+# looking for abbreviations would take half of the time of a turn.
+_SENTENCE_END = re.compile(r"[.!?]\s+|[。！？\n]")
 _BLOCKS = re.compile(r"\n=======\n")
 _HIT_FIELDS = ("title", "snippet", "date")
 
@@ -75,7 +78,7 @@ def _search_hits(reply: str) -> list[Mapping[str, Any]] | None:
 
 
 def _sentences(text: str) -> list[list[str]]:
-    return [words(sentence) for sentence in sentences(_URL.sub(" ", text))]
+    return [words(sentence) for sentence in _SENTENCE_END.split(_URL.sub(" ", text))]
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -92,6 +95,8 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _without_echoes(found: list[list[str]], echoes: Sequence[list[str]]) -> list[list[str]]:
     """Take the first verbatim occurrence of each echo out of a block: a reply frames its findings with the call."""
+    if not echoes:
+        return found
     flat = [word for sentence in found for word in sentence]
     kept = [True] * len(flat)
     for echo in echoes:

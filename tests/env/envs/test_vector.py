@@ -139,8 +139,12 @@ def play_side_by_side(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("arguments", [{}, {"max_episode_steps": 3, "observation": "messages"}])
-def test_lockstep_equals_gymnasiums_sync(mode: AutoresetMode, arguments: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("vectorization", "arguments"),
+    [("sync", {}), ("sync", {"max_episode_steps": 3, "observation": "messages"}), ("async", {})],
+)
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_lockstep_equals_gymnasiums(mode: AutoresetMode, vectorization: str, arguments: dict[str, Any]) -> None:
     arguments = {
         "tasks": TASKS,
         "tools": [Lookup(), Read(), Gate()],
@@ -154,8 +158,8 @@ def test_lockstep_equals_gymnasiums_sync(mode: AutoresetMode, arguments: dict[st
     twins = gym.make_vec(
         "VenusResearch-v0",
         num_envs=4,
-        vectorization_mode="sync",
-        vector_kwargs={"autoreset_mode": mode},
+        vectorization_mode=vectorization,
+        vector_kwargs={"autoreset_mode": mode} | ({"shared_memory": False} if vectorization == "async" else {}),
         **arguments,
     )
     assert envs.observation_space == twins.observation_space
@@ -178,13 +182,9 @@ def test_lockstep_equals_gymnasiums_sync(mode: AutoresetMode, arguments: dict[st
         assert "turn_limit" in ends
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_lockstep_equals_gymnasiums_over_the_embedded_corpus(mode: str) -> None:
-    options: dict[str, Any] = {"autoreset_mode": "SameStep"}
-    if mode == "async":
-        options["shared_memory"] = False
-    twins = gym.make_vec("VenusResearch-v0", num_envs=3, vectorization_mode=mode, vector_kwargs=options)
+def test_lockstep_equals_gymnasiums_over_the_embedded_corpus() -> None:
+    options = {"autoreset_mode": "SameStep"}
+    twins = gym.make_vec("VenusResearch-v0", num_envs=3, vectorization_mode="sync", vector_kwargs=options)
     envs = ResearchVectorEnv(3, autoreset_mode="SameStep")
     policies: dict[int, tuple[Task, Any]] = {}
 
