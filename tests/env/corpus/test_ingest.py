@@ -121,6 +121,7 @@ def test_an_interrupted_build_resumes(
     assert len(made) == 1
 
 
+@pytest.mark.slow
 def test_killed_workers_leave_no_process_and_a_build_that_resumes(tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()

@@ -82,6 +82,7 @@ def grpo_trainer(rollouts: Any, dataset: Any, tokenizer: Any, folder: Path, *, k
         )
 
 
+@pytest.mark.slow
 def test_a_step_of_grpo_on_episodes_that_the_model_plays(tokenizer: Any, tmp_path: Path) -> None:
     """The real loop: TRL generates each turn, the environment replies, TRL computes the loss and steps."""
     rollouts = ResearchRollouts(

@@ -192,6 +192,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Corpus, list[Task]]:
     return open_corpus(source, cache_dir=folder / "cache"), tasks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["direct", "recover", "cross_check", "varied"])
 async def test_it_solves_every_kind_of_question(full: tuple[Corpus, list[Task]], style: Style) -> None:
     corpus, tasks = full

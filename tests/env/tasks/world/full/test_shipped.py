@@ -19,6 +19,8 @@ from venus_env.tasks.world.full.readme import readme
 from venus_env.tasks.world.full.trails import gives_away
 from venus_env.tasks.world.sources import BASEBALL, PACKAGES, MissingSource, versions
 
+pytestmark = pytest.mark.slow  # it reads all of the shipped files
+
 SPLITS = ("train", "dev", "test")
 
 
