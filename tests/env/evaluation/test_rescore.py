@@ -118,6 +118,7 @@ async def play(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rewards", REWARDS)
 @pytest.mark.parametrize("policy", [OraclePolicy("mixed"), RandomPolicy(), Sloppy()])
 @pytest.mark.parametrize("judge", [None, LengthJudge()])
