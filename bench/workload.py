@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from venus_env.corpus.open import embedded_source
+from corpora import EMBEDDED
 from venus_env.corpus.rows import read_passages
 from venus_env.protocol.prompt import render_call
 from venus_env.protocol.turns import ToolResult
@@ -64,4 +64,4 @@ def page_environment(belief: str | None, turns: int) -> dict[str, Any]:
 
 @functools.cache
 def _corpus_text() -> str:
-    return "\n".join(passage.text for passage in read_passages(embedded_source()))
+    return "\n".join(passage.text for passage in read_passages(EMBEDDED / "passages.jsonl.gz"))

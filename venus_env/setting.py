@@ -32,8 +32,8 @@ class EnvConfig(EpisodeConfig):
     """An environment: rules of an episode, and the corpus, tools and rewards around it.
 
     Attributes:
-        corpus: ``embedded``, a passage file (.jsonl, .jsonl.gz) or an index folder.
-        tasks: ``embedded`` or a task file (.jsonl, .jsonl.gz, .parquet).
+        corpus: ``embedded``, ``full``, a passage file (.jsonl, .jsonl.gz) or an index folder.
+        tasks: ``embedded``, ``full`` or a task file (.jsonl, .jsonl.gz, .parquet).
         tool_style: Layout of tool results: ``full`` is the method's, ``compact`` saves tokens for very small models.
         top_k: Search results per query.
         snippet_words: Words per search result.

@@ -44,7 +44,7 @@ BAD: list[tuple[list[str], list[str]]] = [
     (["rl.stepz=3"], ["unknown key 'rl.stepz'", "did you mean 'rl.steps'?"]),
     (["env.corpus=TMP/no.jsonl"], ["env.corpus=", "no.jsonl"]),
     (["env.corpus=TMP"], ["env.corpus=", "TMP"]),
-    (["env.tasks=TMP/no.jsonl"], ["env.tasks=", "no task file at", "give 'embedded' or a .jsonl"]),
+    (["env.tasks=TMP/no.jsonl"], ["env.tasks=", "no task file at", "give 'embedded', 'full' or a .jsonl"]),
     (["env.tasks=TMP/wrong-column.jsonl"], ["env.tasks=", "row 1", "querry", "question"]),
     (["eval.split=validation"], ["env.tasks=", "no task of split 'validation'", "it has test, train"]),
     (["data.hops=[7]"], ["data.hops=[7]", "has [1]"]),

@@ -7,7 +7,7 @@ import argparse
 Commands = argparse._SubParsersAction  # argparse gives the class no public name
 
 BELIEFS = "none, lexical, hf:FOLDER_OR_MODEL_NAME or module:attribute"
-CORPORA = "'embedded', a passage file or the folder of an index"
+CORPORA = "'embedded', 'full', a passage file or the folder of an index"
 
 
 def positive(text: str) -> int:
@@ -35,5 +35,5 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-turns", type=positive, default=20, metavar="N", help="turns per episode (default 20)")
     parser.add_argument("--prompt", choices=("full", "compact"), default="full", help="style of prompt and tools")
     parser.add_argument("--corpus", default="embedded", help=f"{CORPORA} (default embedded)")
-    parser.add_argument("--tasks", default="embedded", help="'embedded' or a task file (default embedded)")
+    parser.add_argument("--tasks", default="embedded", help="'embedded', 'full' or a task file (default embedded)")
     parser.add_argument("--split", default="train", help="part of the tasks, 'all' for every task (default train)")

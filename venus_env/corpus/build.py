@@ -1,4 +1,4 @@
-"""Building an index from a passage file: one builder at a time, and never a half-written index."""
+"""Building an index from any input: one builder at a time, resumable, and never a half-written index."""
 
 from __future__ import annotations
 
@@ -7,48 +7,83 @@ import logging
 import secrets
 import shutil
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
-from venus_env.corpus.dense import DenseWriter, encoder_name
+from venus_env.corpus.dense import DenseWriter
+from venus_env.corpus.document import Passage
+from venus_env.corpus.encoders import WORDLLAMA, encoder_name, resolved_spec
 from venus_env.corpus.errors import CorpusDamaged, CorpusError
-from venus_env.corpus.lexical import LexicalWriter
+from venus_env.corpus.ingest import BuildOptions, Collection, ingest, read_shard
+from venus_env.corpus.lexical import LexicalWriter, lexical_name
+from venus_env.corpus.loaders.plan import Plan, plan_input
 from venus_env.corpus.manifest import MANIFEST, Manifest, check_files, describe_files, read_manifest
-from venus_env.corpus.rows import file_sha256, read_passages
 from venus_env.corpus.store import PassageStore, StoreWriter
-from venus_env.corpus.text import stem, words
+from venus_env.corpus.text import index_terms, words
+from venus_env.corpus.workers import ordered_map
 
 logger = logging.getLogger(__name__)
 
 COUNTS = "words.json"
+SKIPPED = "skipped.jsonl"
+DUPLICATES = "duplicates.jsonl"
 _LOCK = ".lock"
+_STAGING = ".staging"
 _DATA_PREFIX = "data-"
 
 
-def build_index(source: str | Path, out: str | Path, *, force: bool = False) -> Manifest:
-    """Build the index of a passage file, or keep the one that is there when nothing changed.
+def build_index(
+    source: str | Path,
+    out: str | Path,
+    *,
+    options: BuildOptions | None = None,
+    encoder: str = WORDLLAMA,
+    workers: int = 1,
+    force: bool = False,
+) -> Manifest:
+    """Build the index of an input, or keep the one that is there when nothing changed.
+
+    Interrupted builds resume: what was read is kept in a staging folder inside ``out`` until the index is complete. The
+    index is the same whatever the number of workers. Rows left out and duplicates are listed in ``skipped.jsonl`` and
+    ``duplicates.jsonl`` of the data folder.
 
     Args:
-        source: ``.jsonl`` or ``.jsonl.gz`` with rows of ``venus.passage/1``.
+        source: A file of rows or a document, or a folder of them; see :mod:`venus_env.corpus.loaders`.
         out: Folder of the index; made if absent, replaced in one step if it holds an index.
+        options: How the input becomes passages.
+        encoder: Model of the dense vectors: ``wordllama``, ``minilm``, or the folder or Hugging Face name of a
+            sentence-embedding model, followed by ``[onnx]`` to run its ONNX file.
+        workers: Number of processes that read the input and split it into words.
         force: Build even if the index is current and sound.
 
     Raises:
-        CorpusError: The source is not a passage file, or ``out`` holds something that is no index.
+        CorpusError: The source cannot be read as it is, or ``out`` holds something that is no index.
     """
     from filelock import FileLock
 
     source, out = Path(source), Path(out)
-    if not source.is_file():
-        raise CorpusError(f"{source}: no such file; give a .jsonl or .jsonl.gz file of passages")
+    if workers < 1:
+        raise ValueError(f"build_index: workers must be at least 1, got {workers}")
+    options = options or BuildOptions()
+    plan = plan_input(source, options.format)
+    options = options.resolved(plan.format)
+    encoder = resolved_spec(encoder)
+    if source.is_dir() and source.resolve() in (out.resolve(), *out.resolve().parents):
+        raise CorpusError(f"{out}: lies inside the input {source}, which would then hold its own index; choose another")
     try:
         _claim(out)
         with FileLock(out / _LOCK):
-            digest = file_sha256(source)
-            current = None if force else _current(out, digest)
+            current = None if force else _current(out, plan, options, encoder)
             if current is None:
-                current = _build(source, digest, out)
+                collection = ingest(plan, options, out / _STAGING, workers)
+                current = _index(plan, options, encoder, collection, out, workers)
+                shutil.rmtree(out / _STAGING)
             _sweep(out, keep=current.data)
     except OSError as error:
         raise CorpusError(f"{out}: cannot write the index here ({error}); choose another folder") from error
@@ -64,13 +99,14 @@ def _claim(out: Path) -> None:
         raise CorpusError(f"{out}: holds other files ({min(strangers)}) and no index; choose an empty folder")
 
 
-def _current(out: Path, source_sha256: str) -> Manifest | None:
-    """Give the manifest in place if it is sound and was made from this very source by this version."""
+def _current(out: Path, plan: Plan, options: BuildOptions, encoder: str) -> Manifest | None:
+    """Give the manifest in place if it is sound and was made from this very source, in this way, by this version."""
     if not (out / MANIFEST).exists():
         return None
     try:
         manifest = read_manifest(out)
-        if manifest.source_sha256 != source_sha256 or manifest.encoder != encoder_name():
+        made_from = (manifest.source_sha256, manifest.options, manifest.encoder, manifest.lexical)
+        if made_from != (plan.digest, options, encoder_name(encoder), lexical_name()):
             return None
         check_files(out, manifest, full=True)
     except CorpusDamaged as error:
@@ -79,34 +115,47 @@ def _current(out: Path, source_sha256: str) -> Manifest | None:
     return manifest
 
 
-def _build(source: Path, source_sha256: str, out: Path) -> Manifest:
+def _index(
+    plan: Plan, options: BuildOptions, encoder: str, collection: Collection, out: Path, workers: int
+) -> Manifest:
     data = out / f"{_DATA_PREFIX}{secrets.token_hex(6)}"
     data.mkdir()
     store, lexical, counts = StoreWriter(data), LexicalWriter(data), Counter[str]()
     # Nothing is drawn where stderr is no terminal.
-    for passage in tqdm(read_passages(source), desc=f"{source.name}: words", unit="passage", disable=None):
-        store.add(passage)
-        found = words(indexed_text(passage.title, passage.text))
-        counts.update(found)
-        lexical.add(stem(found))
+    analysed = closing(ordered_map(_analyse, collection.shards, workers))
+    with analysed as analyses, tqdm(desc=f"{plan.name}: words", unit="passage", disable=None) as bar:
+        for shard, analysis in zip(collection.shards, analyses, strict=True):
+            for passage in read_shard(*shard):
+                store.add(passage)
+                bar.update()
+            for stems in analysis.stems():
+                lexical.add(stems)
+            counts.update(analysis.words)
     content_hash = store.close()
     lexical.close()
     del lexical  # its token lists are the largest thing in memory
     (data / COUNTS).write_text(json.dumps(dict(sorted(counts.items())), ensure_ascii=False), encoding="utf-8")
 
-    stored, dense = PassageStore(data), DenseWriter(data)
-    for passage in tqdm(stored.passages(), desc=f"{source.name}: vectors", total=len(stored), disable=None):
-        dense.add(indexed_text(passage.title, passage.text))
+    stored, dense = PassageStore(data), DenseWriter(data, encoder)
+    for passage in tqdm(stored.passages(), desc=f"{plan.name}: vectors", total=len(stored), disable=None):
+        dense.add(indexed_text(passage))
     dense.close()
 
+    _write_reports(data, collection)
     manifest = Manifest(
         content_hash=content_hash,
-        source=source.name,
-        source_sha256=source_sha256,
-        encoder=encoder_name(),
+        source=plan.name,
+        source_sha256=plan.digest,
+        options=options,
+        encoder=encoder_name(encoder),
+        encoder_spec=encoder,
+        lexical=lexical_name(),
+        documents=collection.documents,
         passages=len(stored),
         pages=store.pages,
         words=counts.total(),
+        skipped=len(collection.skipped),
+        duplicates=len(collection.duplicates),
         data=data.name,
         files=describe_files(data),
     )
@@ -114,9 +163,55 @@ def _build(source: Path, source_sha256: str, out: Path) -> Manifest:
     return manifest
 
 
-def indexed_text(title: str, text: str) -> str:
-    """Give the text by which a passage is found: the title of its page counts like the passage itself."""
-    return f"{title}\n{text}"
+def indexed_text(passage: Passage) -> str:
+    """Give the text by which a passage is found: title and heading count like the passage itself."""
+    return "\n".join(filter(None, (passage.title, passage.section, passage.text)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Analysis:
+    """Words and stems of a shard, small enough to send from one process to another.
+
+    Attributes:
+        words: Count of every word.
+        vocabulary: Every stem once.
+        tokens: Stems of all passages, as positions in the vocabulary.
+        ends: Where in ``tokens`` each passage ends.
+    """
+
+    words: dict[str, int]
+    vocabulary: list[str]
+    tokens: npt.NDArray[np.int32]
+    ends: list[int]
+
+    def stems(self) -> Iterator[list[str]]:
+        """Stems of one passage after another."""
+        start = 0
+        for end in self.ends:
+            yield [self.vocabulary[token] for token in self.tokens[start:end].tolist()]
+            start = end
+
+
+def _analyse(shard: tuple[Path, list[bool]]) -> _Analysis:
+    counts = Counter[str]()
+    vocabulary: dict[str, int] = {}
+    tokens: list[int] = []
+    ends: list[int] = []
+    for passage in read_shard(*shard):
+        found = words(indexed_text(passage))
+        counts.update(found)
+        tokens += [vocabulary.setdefault(one, len(vocabulary)) for one in index_terms(found)]
+        ends.append(len(tokens))
+    return _Analysis(dict(counts), list(vocabulary), np.asarray(tokens, dtype=np.int32), ends)
+
+
+def _write_reports(data: Path, collection: Collection) -> None:
+    skipped = [asdict(row) for row in collection.skipped]
+    duplicates = [dict(zip(("id", "of", "kind", "similarity"), one, strict=True)) for one in collection.duplicates]
+    for name, records in ((SKIPPED, skipped), (DUPLICATES, duplicates)):
+        if records:
+            lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            (data / name).write_text("".join(lines), encoding="utf-8", errors="replace")
 
 
 def _sweep(out: Path, keep: str) -> None:

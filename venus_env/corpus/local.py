@@ -13,24 +13,23 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from venus_env.corpus.build import COUNTS
-from venus_env.corpus.dense import DenseIndex, encoder_name
+from venus_env.corpus.build import COUNTS, indexed_text
+from venus_env.corpus.dense import DenseIndex
 from venus_env.corpus.document import Hit, Page, Passage
+from venus_env.corpus.encoders import encoder_name, open_encoder
 from venus_env.corpus.errors import CorpusDamaged
-from venus_env.corpus.hybrid import fuse
-from venus_env.corpus.lexical import LexicalIndex
+from venus_env.corpus.hybrid import DEFAULT_WEIGHTS, Weights, fuse
+from venus_env.corpus.lexical import LexicalIndex, lexical_name, query_terms
 from venus_env.corpus.manifest import Manifest, check_files, read_manifest, rebuild_hint
 from venus_env.corpus.store import PassageStore
+from venus_env.corpus.titles import named_pages
 
-# Ranks of either list below this depth cannot change the top ten of the fusion by more than ties.
-_DEPTH = 100
-# Say of: pages whose title is the query; BM25; vectors. Exact words decide more than topical likeness in fact questions
-# (equal say costs .02 recall@10 on HotpotQA), and who types a whole title wants that page first.
-_WEIGHTS = (1.0, 1.0, 0.5)
+# Of the best passage, what is read to learn which words of the query it holds; passages are seldom longer.
+_READ_CHARACTERS = 50_000
 
 
 class LocalCorpus:
-    """Hybrid search (whole titles, BM25 and static vectors, joined by rank) and page lookup over one index folder.
+    """Hybrid search (titles, BM25 and vectors, joined by rank) and page lookup over one index folder.
 
     Opening checks the files and maps them; the rankers load on the first search. Safe to share between threads and
     event loops. :func:`venus_env.corpus.open_corpus` is the way to get one.
@@ -45,6 +44,7 @@ class LocalCorpus:
         directory: str | Path,
         *,
         full_check: bool | None = None,
+        weights: Weights = DEFAULT_WEIGHTS,
         reopen: Callable[[], LocalCorpus] | None = None,
     ) -> None:
         """Open an index.
@@ -52,6 +52,7 @@ class LocalCorpus:
         Args:
             directory: The index folder.
             full_check: Re-hash every file; by default only where that is quick.
+            weights: How rankings are joined.
             reopen: How a copy (unpickled, deep-copied) opens its corpus; by default from the same folder. Picklable.
 
         Raises:
@@ -64,7 +65,8 @@ class LocalCorpus:
         self._store = PassageStore(self._data)
         self._loading = threading.Lock()
         self._rankers: tuple[LexicalIndex, DenseIndex] | None = None
-        self._reopen = reopen or partial(LocalCorpus, self.directory)
+        self._weights = weights
+        self._reopen = reopen or partial(LocalCorpus, self.directory, weights=weights)
 
     def __reduce__(self) -> tuple[Callable[..., LocalCorpus], tuple[str, Callable[[], LocalCorpus]]]:
         return _reopened, (self.content_hash, self._reopen)
@@ -92,14 +94,9 @@ class LocalCorpus:
             return []
         lexical, dense = self._ranked_by()
         vectors = dense.embed(queries)
-        depth = max(_DEPTH, 5 * k)
+        depth = max(self._weights.depth, 5 * k)
         return [
-            self._fused(
-                k,
-                self._store.titled(query),
-                self._pages(lexical.rank(query, depth), partial(lexical.rank, query), depth),
-                self._pages(rows, partial(dense.rank, vector), depth),
-            )
+            self._fused(query, k, depth, lexical, self._pages(rows, partial(dense.rank, vector), depth))
             for query, vector, rows in zip(queries, vectors, dense.rank_batch(vectors, depth), strict=True)
         ]
 
@@ -124,8 +121,9 @@ class LocalCorpus:
     def _ranked_by(self) -> tuple[LexicalIndex, DenseIndex]:
         with self._loading:
             if self._rankers is None:
+                open_encoder(self.manifest.encoder_spec)  # a model that cannot be loaded is no damage of the index
                 with self._late_read():
-                    self._rankers = LexicalIndex(self._data), DenseIndex(self._data)
+                    self._rankers = LexicalIndex(self._data), DenseIndex(self._data, self.manifest.encoder_spec)
             return self._rankers
 
     @contextmanager
@@ -159,26 +157,46 @@ class LocalCorpus:
             limit *= 4
             rows = rank(limit)
 
-    def _fused(self, k: int, titled: list[int], lexical: dict[int, int], dense: dict[int, int]) -> list[Hit]:
-        fused = fuse([titled, list(lexical), list(dense)], _WEIGHTS)[:k]
-        place_lexical, place_dense = ({page: place for place, page in enumerate(found)} for found in (lexical, dense))
-        hits = []
-        for page, score in fused:
-            # Shown is the passage found by the ranking that likes the page better.
-            by_words = place_lexical.get(page, len(self)) <= place_dense.get(page, len(self))
-            preferred, other = (lexical, dense) if by_words else (dense, lexical)
-            row = preferred.get(page, other.get(page, -1))
-            hits.append(Hit(self._store.passage(row if row >= 0 else self._store.first_row(page)), score))
-        return hits
+    def _fused(self, query: str, k: int, depth: int, lexical: LexicalIndex, dense: dict[int, int]) -> list[Hit]:
+        terms, weights = query_terms(query), self._weights
+        by_words = self._lexical_pages(terms, depth, lexical)
+        named = {page: weights.title * share for page, share in named_pages(query, self._store, lexical).items()}
+        rankings = [(list(by_words), weights.words), (list(dense), weights.meaning)]
+        fused = fuse(rankings, named, weights.constant)
+        places = [{page: place for place, page in enumerate(found)} for found, _ in rankings]
+
+        def row(page: int) -> int:
+            """Passage to show: the one found by the ranking that likes the page better."""
+            liked = places[0].get(page, len(self)) <= places[1].get(page, len(self))
+            for found in (by_words, dense) if liked else (dense, by_words):
+                if page in found:
+                    return found[page]
+            return rest.get(page, self._store.first_row(page))
+
+        rest: dict[int, int] = {}
+        if fused and weights.rest:
+            best = indexed_text(self._store.passage(row(fused[0][0])))[:_READ_CHARACTERS]
+            said = set(query_terms(best))
+            open_terms = [term for term in terms if term not in said]
+            if open_terms and len(open_terms) < len(terms):
+                rest = self._lexical_pages(open_terms, depth, lexical)
+                fused = fuse([*rankings, (list(rest), weights.rest)], named, weights.constant)
+        return [Hit(self._store.passage(row(page)), score) for page, score in fused[:k]]
+
+    def _lexical_pages(self, terms: Sequence[str], depth: int, lexical: LexicalIndex) -> dict[int, int]:
+        return self._pages(lexical.rank_terms(terms, depth), partial(lexical.rank_terms, terms), depth)
 
 
 def _open_manifest(directory: Path, full_check: bool | None) -> Manifest:
     manifest = read_manifest(directory)
-    if manifest.encoder != encoder_name():
-        raise CorpusDamaged(
-            f"{directory}: stale, built with {manifest.encoder!r} while {encoder_name()!r} is installed; "
-            f"{rebuild_hint(directory)}"
-        )
+    installed = {"encoder": encoder_name(manifest.encoder_spec), "lexical": lexical_name()}
+    for part, name in installed.items():
+        made_with = getattr(manifest, part)
+        if made_with != name:
+            raise CorpusDamaged(
+                f"{directory}: stale, built with {part} {made_with!r} while {name!r} is installed; "
+                f"{rebuild_hint(directory)}"
+            )
     try:
         check_files(directory, manifest, full_check)
     except CorpusDamaged:

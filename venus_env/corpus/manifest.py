@@ -16,10 +16,11 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from venus_env.corpus.errors import CorpusDamaged, CorpusError
+from venus_env.corpus.ingest import BuildOptions
 from venus_env.corpus.rows import file_sha256
 
 MANIFEST = "manifest.json"
-SCHEMA: Final = "venus.index/1"
+SCHEMA: Final = "venus.index/2"
 # Up to here opening an index re-hashes it (a fifth of a second at most); beyond, sizes are compared unless asked.
 FULL_CHECK_BYTES = 256 * 2**20
 
@@ -34,30 +35,42 @@ class FileRecord(BaseModel):
 
 
 class Manifest(BaseModel):
-    """``venus.index/1``.
+    """``venus.index/2``.
 
     Attributes:
         content_hash: SHA-256 over the normalised passages; names the corpus in result cards.
-        source: Name of the file that the index was built from.
-        source_sha256: Hash of that file's bytes; tells a rebuild whether anything changed.
+        source: Name of the file or folder that the index was built from.
+        source_sha256: Hash of its content; tells a rebuild whether anything changed.
+        options: How the source became passages.
         encoder: Name and version of the dense vectors.
+        encoder_spec: How their model is found.
+        lexical: Library and format of the lexical index.
+        documents: Number of documents, or of rows where these are passages.
         passages: Number of passages.
         pages: Number of distinct urls.
         words: Number of words.
+        skipped: Number of rows and files that were left out because they are bad.
+        duplicates: Number of documents that repeat an earlier one, dropped or not.
         data: Name of the data folder.
         files: Files in the data folder.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    schema_: Literal["venus.index/1"] = Field(default=SCHEMA, validation_alias="schema", serialization_alias="schema")
+    schema_: Literal["venus.index/2"] = Field(default=SCHEMA, validation_alias="schema", serialization_alias="schema")
     content_hash: str
     source: str
     source_sha256: str
+    options: BuildOptions
     encoder: str
+    encoder_spec: str
+    lexical: str
+    documents: int
     passages: int
     pages: int
     words: int
+    skipped: int
+    duplicates: int
     data: str
     files: dict[str, FileRecord]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from venus_env.corpus.document import Page, Passage
-from venus_env.corpus.rows import parse_record, passage_record
+from venus_env.corpus.rows import parse_record, stored_line
 from venus_env.corpus.text import canonical_url, words
 
 _ROWS = "passages.jsonl"
@@ -29,7 +29,7 @@ _BOTH_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 def _key(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def _title_key(title: str) -> int:
@@ -56,7 +56,7 @@ class StoreWriter:
 
     def add(self, passage: Passage) -> None:
         """Append one passage."""
-        line = json.dumps(passage_record(passage), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        line = stored_line(passage)
         self._file.write(line)
         self._digest.update(line)
         self._offsets.append(self._offsets[-1] + len(line))
@@ -130,11 +130,19 @@ class PassageStore:
 
     def titled(self, query: str) -> list[int]:
         """Pages whose whole title is the query, compared word by word, in file order."""
-        first, end = (np.searchsorted(self._title_keys, np.uint64(_title_key(query)), side) for side in _BOTH_SIDES)
-        asked = words(query)
-        found: list[int] = self._title_pages[first:end].tolist()
-        # The table holds hashes: what it finds has to be the title asked for.
-        return [page for page in found if words(self.passage(self.first_row(page)).title) == asked]
+        return self.titled_any([words(query)])[0]
+
+    def titled_any(self, phrases: Sequence[Sequence[str]]) -> list[list[int]]:
+        """Do what :meth:`titled` does for many titles, given as words, in one look at the table."""
+        keys = np.fromiter((_key(" ".join(phrase)) for phrase in phrases), dtype=np.uint64, count=len(phrases))
+        firsts, ends = (np.searchsorted(self._title_keys, keys, side) for side in _BOTH_SIDES)
+        found: list[list[int]] = [[] for _ in phrases]
+        for place in np.flatnonzero(firsts < ends).tolist():
+            pages = self._title_pages[firsts[place] : ends[place]].tolist()
+            asked = list(phrases[place])
+            # The table holds hashes: what it finds has to be the title asked for.
+            found[place] = [page for page in pages if words(self.passage(self.first_row(page)).title) == asked]
+        return found
 
     def page(self, url: str) -> Page | None:
         """Find a page by its url as written, else by another spelling of the same address."""

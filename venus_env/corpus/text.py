@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from urllib.parse import unquote, urlsplit
 
+# Raise it when words, stems or terms of the same text change: indexes made before are then refused.
+TERMS_VERSION = 2
+
 _RUN = re.compile(r"[^\W_]+")
-_HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|[^\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
+# Scripts written without spaces: Han with its iteration mark, kana, and the rarer Han of the planes beyond the first.
+_UNSPACED = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+_HAN = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
+_ONE_HAN = re.compile(f"[{_UNSPACED}]")
+_PIECE = re.compile(f"[{_UNSPACED}][^\\w\\s]*|[^\\s{_UNSPACED}]+")
+_HANGUL = re.compile("[\uac00-\ud7a3]{3,}")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -29,6 +39,7 @@ _ABBREVIATION_TEXT = """
 """
 _ABBREVIATIONS = frozenset(_ABBREVIATION_TEXT.split())
 _SENTENCE_END = re.compile(r"[.!?]+[\"'”’)\]]*(?=\s+[\"'“‘(\[]*[^\W_a-z])|[。！？]+[”’」』）]*|\n+")
+_SNIPPET_REACH = 10_000
 _LAST_TOKEN = re.compile(r"[^\s(\[\"'“‘]+$")
 _LONGEST_ABBREVIATION = 32  # characters; more than any has, so that a longer token cut there is still none
 
@@ -57,10 +68,34 @@ def stem(words: list[str]) -> list[str]:
     return stemmed
 
 
+def index_terms(words: list[str]) -> list[str]:
+    """Terms under which words are found: their English stems, and pairs of characters where a script has no spaces.
+
+    Pairs are made of neighbouring Han or kana, and of the syllables of longer Hangul words, whose endings vary: the
+    usual bigrams of search in Chinese, Japanese and Korean. Other words have no pairs.
+    """
+    return stem(words) + _pairs(words)
+
+
+def _pairs(words: list[str]) -> list[str]:
+    if "".join(words).isascii():
+        return []
+    singles = [_ONE_HAN.fullmatch(word) is not None for word in words]
+    pairs = [words[place - 1] + words[place] for place in range(1, len(words)) if singles[place - 1] and singles[place]]
+    for word in words:
+        if _HANGUL.fullmatch(word):
+            pairs += [word[place : place + 2] for place in range(len(word) - 1)]
+    return pairs
+
+
+def content_words(words: list[str]) -> list[str]:
+    """Words that carry a topic; all of them when there are no others (``The Who``)."""
+    return [word for word in words if word not in STOPWORDS] or words
+
+
 def content_stems(text: str) -> list[str]:
-    """Stems of the words that carry a topic; of all words when there are no others (``The Who``)."""
-    every = words(text)
-    return stem([word for word in every if word not in STOPWORDS] or every)
+    """Stems of the words that carry a topic; of all words when there are no others."""
+    return stem(content_words(words(text)))
 
 
 def sentences(text: str) -> list[str]:
@@ -90,14 +125,56 @@ def _is_abbreviation(before: str) -> bool:
 
 
 def leading_words(text: str, limit: int) -> str:
-    """First ``limit`` words of a text on one line; an ellipsis shows that it was cut."""
-    pieces = text.split()
-    return " ".join(pieces) if len(pieces) <= limit else " ".join(pieces[:limit]) + " ..."
+    """First ``limit`` words (or Han or kana characters) of a text on one line; an ellipsis shows that it was cut."""
+    return _window(text, _places(text, limit + 1), 0, limit)
+
+
+def snippet(text: str, query: str, limit: int) -> str:
+    """Stretch of ``limit`` words that holds most of a query's topic words, on one line; ellipses show where it was cut.
+
+    The beginning of the text is preferred, since it says what the text is about, unless another stretch holds more.
+    Only the first 10,000 words are looked at.
+    """
+    places = _places(text, max(_SNIPPET_REACH, limit + 1))
+    if len(places) <= limit:
+        return _window(text, places, 0, limit)
+    wanted = set(content_stems(query))
+    pieces = [words(text[start:end]) for start, end in places]
+    stems = iter(stem([word for piece in pieces for word in piece]))
+    held = [wanted.intersection([next(stems) for _ in piece]) for piece in pieces]
+    counts: Counter[str] = Counter()
+    best, first = -1, 0
+    for place, found in enumerate(held):
+        counts.update(found)
+        if place >= limit:
+            counts.subtract(held[place - limit])
+        if place >= limit - 1 and (holds := sum(count > 0 for count in counts.values())) > best:
+            best, first = holds, place - limit + 1
+    if first:
+        # The stretch ends with the word that made it the best: leave as many words after what it holds as before.
+        inside = [place for place in range(first, first + limit) if held[place]]
+        first = min(max(inside[0] - (limit - 1 - inside[-1] + inside[0]) // 2, 0), len(places) - limit)
+    return _window(text, places, first, limit)
+
+
+def _places(text: str, limit: int) -> list[tuple[int, int]]:
+    """Where the words of a text stand, punctuation included: runs between spaces, and single Han or kana."""
+    return [match.span() for match in islice(_PIECE.finditer(text), limit)]
+
+
+def _window(text: str, places: Sequence[tuple[int, int]], first: int, limit: int) -> str:
+    kept = places[first : first + limit]
+    shown = " ".join(text[kept[0][0] : kept[-1][1]].split()) if kept else ""
+    return f"{'... ' if first else ''}{shown}{' ...' if first + limit < len(places) else ''}"
 
 
 def estimate_tokens(text: str) -> int:
-    """Rough token count of a text: four tokens for three words, and never fewer than one for six characters."""
-    return max(-(-4 * len(text.split()) // 3), len(text) // 6)
+    """Rough token count of a text.
+
+    Four tokens for three words, never fewer than one for six characters, and one for each Han or kana character.
+    """
+    unspaced = 0 if text.isascii() else len(_ONE_HAN.findall(text))
+    return max(-(-4 * len(text.split()) // 3), len(text) // 6) + unspaced
 
 
 def canonical_url(url: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import gymnasium as gym
 
+from corpora import SHIPPED
 from venus_env.beliefs.base import Belief, open_belief
 from venus_env.corpus import Corpus, open_corpus
 from venus_env.envs.portal import portal
@@ -340,7 +341,7 @@ def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
 
 
 def _absolute(spec: T) -> T | str:
-    return str(Path(spec).absolute()) if isinstance(spec, str | Path) and spec != "embedded" else spec
+    return str(Path(spec).absolute()) if isinstance(spec, str | Path) and spec not in SHIPPED else spec
 
 
 def _open_tasks(tasks: str | Path | Sequence[Task], split: str | None) -> list[Task]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from venus_env.corpus.text import leading_words
 from venus_env.evaluation.metrics import Estimate, estimate, summarise
 from venus_env.evaluation.runner import evaluate
 from venus_env.policies.base import EpisodePolicies, Policy
@@ -53,14 +52,19 @@ async def single_search_score(search: SearchTool, tasks: Sequence[Task]) -> Esti
 
     An answer counts wherever its words stand together in the title or the snippet of one of the top results.
     """
+    return estimate(await single_search_hits(search, tasks))
+
+
+async def single_search_hits(search: SearchTool, tasks: Sequence[Task]) -> list[float]:
+    """Per question, in order: 1.0 if one search for it shows an accepted answer, else 0.0."""
     found: list[float] = []
     for start in range(0, len(tasks), _BATCH):
         batch = tasks[start : start + _BATCH]
         results = await search.corpus.search([task.question for task in batch], search.top_k)
         for task, hits in zip(batch, results, strict=True):
-            shown = [f"{hit.passage.title} \n {leading_words(hit.passage.text, search.snippet_words)}" for hit in hits]
+            shown = [f"{hit.passage.title} \n {search.snippet(task.question, hit.passage)}" for hit in hits]
             found.append(float(any(contains_answer(text, task.answers) for text in shown)))
-    return estimate(found)
+    return found
 
 
 def contains_answer(text: str, answers: Sequence[str]) -> bool:

@@ -25,7 +25,14 @@ T = TypeVar("T")
 Steps = Generator[str, str, T]
 """Yields turns, is sent the replies, returns a ``T``."""
 
-Style = Literal["direct", "recover", "mixed"]
+Style = Literal["direct", "recover", "cross_check", "mixed", "varied"]
+
+_DRAWN: dict[str, tuple[Style, ...]] = {
+    "mixed": ("direct", "recover"),
+    "varied": ("direct", "recover", "cross_check"),
+}
+_CHECKS = 2
+"""Pages that ``cross_check`` opens at most."""
 
 UNKNOWN = "unknown"
 """The oracle's answer when the tools did not lead it to the gold one."""
@@ -44,7 +51,8 @@ class OraclePolicy:
 
     Args:
         style: ``direct`` opens only right pages; ``recover`` opens a wrong result once an episode and comes back;
-            ``mixed`` draws one of the two for each episode.
+            ``cross_check`` looks for a second page that states the last value before it answers; ``mixed`` draws one of
+            the first two for each episode, ``varied`` one of the three.
         seed: Fixes every choice, together with the task's id and the seed of the episode.
     """
 
@@ -61,8 +69,8 @@ class OraclePolicy:
         if task is None:
             raise ValueError("OraclePolicy follows a task's evidence: call new_episode(task)")
         rng = random.Random(derive_seed(self.seed, task.id, -1 if seed is None else seed))
-        style = rng.choice(("direct", "recover")) if self.style == "mixed" else self.style
-        return OracleEpisode(task, rng, detours=int(style == "recover"))
+        style = rng.choice(_DRAWN[self.style]) if self.style in _DRAWN else self.style
+        return OracleEpisode(task, rng, detour=style == "recover", cross_check=style == "cross_check")
 
 
 class OracleEpisode:
@@ -71,16 +79,19 @@ class OracleEpisode:
     The script is a generator: it yields a turn and is sent the reply to it.
     """
 
-    def __init__(self, task: Task, rng: random.Random, detours: int) -> None:
+    def __init__(self, task: Task, rng: random.Random, *, detour: bool, cross_check: bool) -> None:
         self._task = task
         self._rng = rng
+        self._cross_check = cross_check
         self._urls: dict[str, str] = {}
         self._last_titles: list[str] = []
         self._read = ""
-        hops = len(task.evidence)
+        self._pages: dict[str, str] = {}
+        titles = [step.title for step in task.evidence]
+        opened = [number for number, title in enumerate(titles) if title not in titles[:number]]
         # The evidence whose search is followed by a wrong page first, if this episode makes a detour at all.
-        self._detour_at = rng.randrange(hops) if detours and hops else None
-        chained = hops > 0 and all(step.relation and step.value for step in task.evidence)
+        self._detour_at = opened[rng.randrange(len(opened))] if detour and opened else None
+        chained = bool(titles) and all(step.relation and step.value for step in task.evidence)
         self._script = self._chain() if chained else self._titles()
         self._started = False
 
@@ -100,26 +111,66 @@ class OracleEpisode:
             raise RuntimeError(f"the oracle has already answered task {self._task.id!r}; start a new episode") from None
 
     def _chain(self) -> Steps[None]:
-        """Hop by hop over evidence that says what to read on each page."""
+        """Step by step over evidence that says what to read on each page; a page that was read is not opened again."""
         steps = self._task.evidence
-        thought = thoughts.first(steps[0].relation or "", steps[0].title)
         for number, step in enumerate(steps):
             goal, value = step.relation or "", step.value or ""
-            queries = [step.title, f"{step.title} {goal}"]
-            if not (yield from self._open(step, queries, goal, thought, number)):
-                break
+            if step.title in self._pages:
+                self._read = self._pages[step.title]
+            else:
+                queries = [step.title, f"{step.title} {goal}"]
+                if not (yield from self._open(step, queries, goal, self._towards(number), number)):
+                    break
             if not mentions(self._read, value):
                 url = self._urls[step.title]
                 call = {"url": [url], "goal": f"{goal} of {step.title}"}
                 self._read = yield render_call(thoughts.unclear(goal, step.title), "visit", call)
+                self._pages[step.title] += "\n" + self._read
                 if not mentions(self._read, value):
                     break
-            if number + 1 < len(steps):
-                thought = thoughts.onward(goal, value, steps[number + 1].relation or "")
         else:
-            yield self._answer(goal, value)
+            yield from self._conclude()
             return
         yield render_answer(thoughts.give_up(), UNKNOWN)
+
+    def _towards(self, number: int) -> str:
+        """The thought before searching for the page of a step: how it follows from the step before."""
+        step = self._task.evidence[number]
+        goal = step.relation or ""
+        if number == 0:
+            return thoughts.first(goal, step.title)
+        before = self._task.evidence[number - 1]
+        if before.value == step.title:
+            return thoughts.onward(before.relation or "", before.value or "", goal)
+        return thoughts.beside(goal, step.title)
+
+    def _conclude(self) -> Steps[None]:
+        """Answer with the last value, or with what follows from all values that were read."""
+        last = self._task.evidence[-1]
+        goal, value = last.relation or "", last.value or ""
+        if value in self._task.answers:
+            answer, thought = value, thoughts.done(goal, value)
+        else:
+            answer = self._task.answers[0]
+            values = dict.fromkeys(f"{step.title}, {step.relation}: {step.value}" for step in self._task.evidence)
+            thought = thoughts.weighed(list(values), answer)
+        if self._cross_check:
+            confirming = yield from self._confirm(last.title, goal, value)
+            thought = thoughts.unconfirmed(thought) if confirming is None else thoughts.confirmed(confirming, thought)
+        yield render_answer(thought, answer)
+
+    def _confirm(self, subject: str, goal: str, value: str) -> Steps[str | None]:
+        """Look for another page that names subject and value together; its title, or None if none was found."""
+        known = {step.title for step in self._task.evidence}
+        yield from self._search(f"{subject} {goal} {value}", thoughts.check(goal, subject))
+        others = [title for title in self._last_titles if title not in known]
+        for title in others[:_CHECKS]:
+            # The tool repeats the goal in its reply, so the goal must not name what the page is to confirm.
+            call = {"url": [self._urls[title]], "goal": goal}
+            page = yield render_call(thoughts.second(title), "visit", call)
+            if mentions(page, subject) and mentions(page, value):
+                return title
+        return None
 
     def _titles(self) -> Steps[None]:
         """Search for the question, open every supporting page (or, if none is known, the best one), answer."""
@@ -165,6 +216,7 @@ class OracleEpisode:
             yield render_call(thoughts.detour(title), "visit", {"url": [self._urls[title]], "goal": goal})
             thought = thoughts.back(title, step.title)
         self._read = yield render_call(thought, "visit", {"url": [self._urls[step.title]], "goal": goal})
+        self._pages[step.title] = self._read
         return True
 
     def _search(self, query: str, thought: str) -> Steps[None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def first(goal: str, title: str) -> str:
     """Before the first search."""
@@ -11,6 +13,11 @@ def first(goal: str, title: str) -> str:
 def onward(goal: str, value: str, next_goal: str) -> str:
     """A value has been read; before searching for its page."""
     return f"The {goal} is {value}. Next the {next_goal}."
+
+
+def beside(goal: str, title: str) -> str:
+    """Before searching for a page that no earlier value has named: the other side of a comparison."""
+    return f"Now the {goal} of {title}."
 
 
 def found(title: str) -> str:
@@ -41,6 +48,31 @@ def unclear(goal: str, title: str) -> str:
 def done(goal: str, value: str) -> str:
     """Before answering."""
     return f"The {goal} is {value}. Done."
+
+
+def weighed(values: Sequence[str], answer: str) -> str:
+    """Before an answer that stands on no page but follows from what was read."""
+    return f"Read: {'; '.join(values)}. So the answer is {answer}. Done."
+
+
+def check(goal: str, title: str) -> str:
+    """Before searching for a second page that states what was read."""
+    return f"Check the {goal} of {title} on another page."
+
+
+def second(title: str) -> str:
+    """Before opening a page that may confirm what was read."""
+    return f"{title} may confirm it. Open it."
+
+
+def confirmed(title: str, thought: str) -> str:
+    """A second page says the same; before answering."""
+    return f"{title} says the same. {thought}"
+
+
+def unconfirmed(thought: str) -> str:
+    """No second page was found; before answering all the same."""
+    return f"No other page tells. {thought}"
 
 
 def ask_first() -> str:

@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from corpora import SHIPPED
 from venus_env.protocol.parser import clean_value
 from venus_env.tasks.task import Evidence, Task
 
-EMBEDDED = "embedded"
 ANSWER_SPLIT = "<|answer_split|>"
 """Separates accepted answers inside verl's ``reward_model.ground_truth``."""
 
@@ -30,14 +30,15 @@ _COLUMNS = frozenset(
         "supporting_titles",
         "hops",
         "kind",
+        "difficulty",
         "type",
         "split",
         "source",
     ],
 )
 _ACCEPTED = (
-    "accepted are venus.task/1 (question, answers; optional id, evidence, hops, kind, split, source), rows with "
-    "question, answer and optional supporting_titles and type, and verl rows (prompt, reward_model.ground_truth)"
+    "accepted are venus.task/1 (question, answers; optional id, evidence, hops, kind, difficulty, split, source), rows "
+    "with question, answer and optional supporting_titles and type, and verl rows (prompt, reward_model.ground_truth)"
 )
 
 
@@ -49,7 +50,8 @@ def load_tasks(spec: str | Path, split: str | None = None) -> list[Task]:
     """Load the tasks of a file.
 
     Args:
-        spec: ``"embedded"`` for the tasks of the embedded corpus, or a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
+        spec: ``"embedded"`` or ``"full"`` for the tasks of that corpus, or a ``.jsonl``, ``.jsonl.gz`` or ``.parquet``
+            file.
         split: Keep only tasks of this split.
 
     Returns:
@@ -58,17 +60,18 @@ def load_tasks(spec: str | Path, split: str | None = None) -> list[Task]:
     Raises:
         TaskFileError: The file is missing, has another format, a wrong row, or nothing of the wanted split.
     """
-    path = _embedded_tasks() if spec == EMBEDDED else Path(spec)
     tasks: list[Task] = []
     first_row: dict[str, int] = {}
-    for row, record in _records(path):
-        task = _task(record, path, row)
-        if task.id in first_row:
-            raise TaskFileError(
-                f"{path}, row {row}: column 'id': {task.id!r} is already the id of row {first_row[task.id]}"
-            )
-        first_row[task.id] = row
-        tasks.append(task)
+    paths = _shipped_tasks(spec) if isinstance(spec, str) and spec in SHIPPED else [Path(spec)]
+    for path in paths:
+        for row, record in _records(path):
+            task = _task(record, path, row)
+            if task.id in first_row:
+                raise TaskFileError(
+                    f"{path}, row {row}: column 'id': {task.id!r} is already the id of row {first_row[task.id]}"
+                )
+            first_row[task.id] = row
+            tasks.append(task)
     if not tasks:
         raise TaskFileError(f"{path} holds no tasks; {_ACCEPTED}")
     if split is None:
@@ -80,16 +83,16 @@ def load_tasks(spec: str | Path, split: str | None = None) -> list[Task]:
     return kept
 
 
-def _embedded_tasks() -> Path:
-    from corpora import EMBEDDED as FOLDER
-
-    return FOLDER / "tasks.jsonl.gz"
+def _shipped_tasks(name: str) -> list[Path]:
+    """The task files of a shipped corpus, the one under a share-alike licence last."""
+    first, sharealike = SHIPPED[name] / "tasks.jsonl.gz", SHIPPED[name] / "tasks-sharealike.jsonl.gz"
+    return [first, sharealike] if sharealike.is_file() else [first]
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any]]:
     """Rows of a file with their numbers, from 1 (for JSON lines: the line number)."""
     if not path.is_file():
-        raise TaskFileError(f"no task file at {path}; give 'embedded' or a .jsonl, .jsonl.gz or .parquet file")
+        raise TaskFileError(f"no task file at {path}; give 'embedded', 'full' or a .jsonl, .jsonl.gz or .parquet file")
     if path.suffix == ".parquet":
         yield from enumerate(_parquet(path), start=1)
         return
@@ -160,11 +163,9 @@ def _plain_fields(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(record["question"], str) or not record["question"].strip():
         raise TaskFileError(f"{where}: column 'question' must be text that is not blank; {_ACCEPTED}")
     fields: dict[str, Any] = {"question": record["question"], "answers": _texts(record[names[0]], where, names[0])}
-    for column, name in (("id", "id"), ("hops", "hops"), ("kind", "kind"), ("type", "kind"), ("split", "split")):
+    for column in ("id", "hops", "kind", "type", "difficulty", "split", "source"):
         if record.get(column) is not None:
-            fields[name] = record[column]
-    if record.get("source") is not None:
-        fields["source"] = record["source"]
+            fields["kind" if column == "type" else column] = record[column]
     if record.get("evidence") is not None:
         fields["evidence"] = record["evidence"]
     elif record.get("supporting_titles") is not None:

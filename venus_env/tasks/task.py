@@ -37,6 +37,7 @@ class Task(BaseModel):
         evidence: Gold path in reading order; empty where unknown.
         hops: Number of pages that have to be read in sequence; None where unknown.
         kind: Question family (``bridge``, ``comparison``, …).
+        difficulty: How hard the maker of the question takes it to be (``easy``, ``medium``, ``hard``).
         split: ``train``, ``dev`` or ``test``.
         source: Where the question comes from.
     """
@@ -49,6 +50,7 @@ class Task(BaseModel):
     evidence: tuple[Evidence, ...] = ()
     hops: int | None = None
     kind: str | None = None
+    difficulty: str | None = None
     split: str | None = None
     source: str | None = None
 

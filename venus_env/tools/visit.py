@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -20,6 +20,10 @@ from venus_env.tools.search import SEPARATOR
 
 UNKNOWN_URL = "This page could not be accessed: no page has this url. Copy a url exactly as a search result shows it."
 EMPTY_PAGE = "This page could not be processed: it holds no text. Visit another page."
+# Characters from which on a page is read on a thread, so that other episodes need not wait: some twenty milliseconds.
+_LONG_PAGE = 100_000
+# Say of a goal word for standing in the paragraph; standing in the sentence itself counts one besides.
+_PARAGRAPH = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +81,7 @@ class VisitTool:
         """
         urls, refused = arguments.url[: self.max_urls], arguments.url[self.max_urls :]
         pages = await asyncio.gather(*(self._page(url) for url in urls))
-        blocks = [
-            self._frame(url, arguments.goal, UNKNOWN_URL, "Nothing was read.", url)
-            if page is None
-            else self._read(url, page, arguments.goal)
-            for url, page in zip(urls, pages, strict=True)
-        ]
+        blocks = [await self._block(url, page, arguments.goal) for url, page in zip(urls, pages, strict=True)]
         for url in refused:
             note = f"This page was not read: a call takes at most {self.max_urls} urls."
             blocks.append(self._frame(url, arguments.goal, note, "Nothing was read.", url))
@@ -95,6 +94,13 @@ class VisitTool:
         except Exception as error:
             raise ToolError(f"visit failed on {url!r}: {type(error).__name__}: {error}") from error
 
+    async def _block(self, url: str, page: Page | None, goal: str) -> str:
+        if page is None:
+            return self._frame(url, goal, UNKNOWN_URL, "Nothing was read.", url)
+        if sum(len(passage.text) for passage in page.passages) > _LONG_PAGE:
+            return await asyncio.to_thread(self._read, url, page, goal)
+        return self._read(url, page, goal)
+
     def _read(self, url: str, page: Page, goal: str) -> str:
         found = [
             _Sentence(paragraph, position, sentence)
@@ -103,7 +109,7 @@ class VisitTool:
         ]
         if not found:
             return self._frame(url, goal, EMPTY_PAGE, "Nothing was read.", page.title)
-        ranked = rank_sentences([sentence.text for sentence in found], goal)
+        ranked = rank_sentences([sentence.text for sentence in found], goal, [sentence.paragraph for sentence in found])
         evidence = self._evidence(found, ranked)
         return self._frame(url, goal, evidence, found[ranked[0]].text, page.title)
 
@@ -143,14 +149,26 @@ class VisitTool:
         return sentence[:low].rstrip() + " [...]"
 
 
-def rank_sentences(texts: Sequence[str], goal: str) -> list[int]:
+def rank_sentences(texts: Sequence[str], goal: str, paragraphs: Sequence[int] | None = None) -> list[int]:
     """Order sentences by how well they match a goal, best first; the earlier one wins a tie.
 
     A goal word weighs more the fewer sentences hold it, so the page's own subject, named everywhere, decides little.
+    A sentence that says "it" or "he" is about what its paragraph names, so goal words of the paragraph count too.
+
+    Args:
+        texts: The sentences of a page, in order.
+        goal: What to look for.
+        paragraphs: Paragraph of each sentence; by default all stand in one.
     """
     wanted = set(content_stems(goal))
     held = [wanted.intersection(stem(words(text))) for text in texts]
     frequency = Counter(word for found in held for word in found)
     weight = {word: math.log(1 + len(texts) / count) for word, count in frequency.items()}
     merit = [sum(sorted(weight[word] for word in found)) for found in held]
+    if paragraphs is not None:
+        named: defaultdict[int, set[str]] = defaultdict(set)
+        for paragraph, found in zip(paragraphs, held, strict=True):
+            named[paragraph] |= found
+        around = {one: _PARAGRAPH * sum(sorted(weight[word] for word in found)) for one, found in named.items()}
+        merit = [own + around[paragraph] for own, paragraph in zip(merit, paragraphs, strict=True)]
     return sorted(range(len(texts)), key=lambda index: (-merit[index], index))

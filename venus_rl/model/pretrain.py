@@ -317,7 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of the recipe."""
     import torch
 
-    from venus_env.corpus.open import embedded_source
+    from corpora import EMBEDDED
     from venus_env.corpus.rows import read_passages
     from venus_env.tasks.loaders import load_tasks
 
@@ -332,7 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     torch.set_num_threads(options.threads)
     recipe = Recipe(tokens=options.tokens, seed=options.seed, learning_rate=options.learning_rate)
-    passages = list(read_passages(embedded_source()))
+    passages = list(read_passages(EMBEDDED / "passages.jsonl.gz"))
     Run(options.out, recipe, passages, load_tasks("embedded"), ModelSpec()).train()
 
 

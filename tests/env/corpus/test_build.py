@@ -71,6 +71,8 @@ def test_refuses_a_folder_with_other_things(write: Callable[..., Path], rows: li
         build_index(source, source.parent)
     with pytest.raises(CorpusError, match="no such file"):
         build_index(source.parent / "absent.jsonl", source.parent / "index")
+    with pytest.raises(CorpusError, match="lies inside the input"):
+        build_index(source.parent, source.parent / "index")
     with pytest.raises(CorpusError, match="cannot write"):
         build_index(source, source / "below-a-file")
 
@@ -131,8 +133,8 @@ def test_bad_manifests_are_named(write: Callable[..., Path], rows: list[dict[str
     text = (out / MANIFEST).read_text()
     for found, expected in (
         (text[:40], "damaged"),
-        (text.replace("venus.index/1", "venus.index/9"), r"index format 'venus.index/9', this version reads"),
-        (text.replace("wordllama 0.4", "wordllama 0.1"), r"stale, built with 'wordllama 0\.1"),
+        (text.replace("venus.index/2", "venus.index/9"), r"index format 'venus.index/9', this version reads"),
+        (text.replace("wordllama 0.4", "wordllama 0.1"), r"stale, built with encoder 'wordllama 0\.1"),
         (text.replace('"pages": 4', '"pages": "many"'), r"damaged \(pages"),
     ):
         (out / MANIFEST).write_text(found)

@@ -45,7 +45,7 @@ def test_damaged_cache_is_rebuilt_and_damaged_folder_is_refused(
 
 
 def test_corpora_pass_through_and_everything_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="no such corpus; give 'embedded'"):
+    with pytest.raises(CorpusError, match="no such corpus; give 'embedded' or 'full'"):
         open_corpus("nowhere")
     with pytest.raises(CorpusError, match="no index here"):
         open_corpus(tmp_path)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,10 +10,12 @@ from venus_env.corpus.text import (
     canonical_url,
     content_stems,
     estimate_tokens,
+    index_terms,
     join_gaps,
     leading_words,
     scrub,
     sentences,
+    snippet,
     words,
 )
 
@@ -77,3 +81,47 @@ def test_join_gaps_marks_what_is_left_out() -> None:
 
 def test_scrub_makes_text_encodable() -> None:
     assert scrub("a\ud800b") == "a\ufffdb"
+
+
+def test_index_terms_have_pairs_where_a_script_has_no_spaces() -> None:
+    assert index_terms(words("running water")) == ["run", "water"]
+    assert index_terms(words("東京都 Tokyo")) == ["東", "京", "都", "tokyo", "東京", "京都"]
+    assert index_terms(words("서울은 수도")) == ["서울은", "수도", "서울", "울은"]
+    assert index_terms(words("𠮷野")) == ["𠮷", "野", "𠮷野"]
+    assert index_terms(words("naïve café")) == ["naiv", "cafe"]
+
+
+LONG = "Alpha beta gamma delta. " * 10 + "The treasure was buried in Bergen by Ada. " + "Filler words go on. " * 10
+
+
+def test_snippets_show_the_stretch_with_the_words_of_the_query() -> None:
+    assert snippet("a b\nc", "c", 3) == "a b c"
+    assert snippet(LONG, "Who buried the treasure?", 6) == "... The treasure was buried in Bergen ..."
+    assert snippet(LONG, "filler", 4) == "... Ada. Filler words go ..."
+    assert snippet(LONG, "alpha", 5) == leading_words(LONG, 5) == "Alpha beta gamma delta. Alpha ..."
+    assert snippet(LONG, "nothing of this", 5) == leading_words(LONG, 5)
+    assert snippet(LONG.strip(), "on", 3).endswith("...")
+    assert snippet("one two three four", "four", 2) == "... three four"
+    assert snippet("", "x", 1) == ""
+
+
+def test_a_han_character_counts_as_a_word() -> None:
+    text = "東京は日本の首都である。大阪は西日本の中心である。"
+    assert leading_words(text, 4) == "東京は日 ..."
+    assert snippet(text, "大阪の中心", 9) == "... 大阪は西日本の中心 ..."
+    assert estimate_tokens(text) >= 23
+    assert estimate_tokens("abc " * 3) == 4
+
+
+@given(text=st.text(max_size=200), query=st.text(max_size=20), limit=st.integers(1, 20))
+def test_snippets_are_verbatim_and_short(text: str, query: str, limit: int) -> None:
+    shown = snippet(text, query, limit).removeprefix("... ").removesuffix(" ...")
+    assert shown in " ".join(text.split()) or "..." in text
+    assert len(shown.split()) <= limit or "..." in text
+
+
+def test_snippets_of_endless_texts_are_quick() -> None:
+    text = "word " * 2_000_000 + "needle"
+    started = time.perf_counter()
+    assert snippet(text, "needle", 3) == "word word word ..."
+    assert time.perf_counter() - started < 1

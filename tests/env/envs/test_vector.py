@@ -141,7 +141,11 @@ def play_side_by_side(
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("vectorization", "arguments"),
-    [("sync", {}), ("sync", {"max_episode_steps": 3, "observation": "messages"}), ("async", {})],
+    [
+        ("sync", {}),
+        ("sync", {"max_episode_steps": 3, "observation": "messages"}),
+        pytest.param("async", {}, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_lockstep_equals_gymnasiums(mode: AutoresetMode, vectorization: str, arguments: dict[str, Any]) -> None:

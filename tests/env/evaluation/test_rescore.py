@@ -118,6 +118,7 @@ async def play(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rewards", REWARDS)
 @pytest.mark.parametrize("policy", [OraclePolicy("mixed"), RandomPolicy(), Sloppy()])
 @pytest.mark.parametrize("judge", [None, LengthJudge()])
@@ -139,6 +140,7 @@ async def test_the_episodes_above_end_in_every_way(setting: Setting, belief: Bel
     assert {"format", "information_gain", "outcome"} <= {name for turn in turns for name in turn.reward_terms}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(REWARDS, 2)))
 async def test_another_rule_gives_the_record_of_that_rule(
     setting: Setting, belief: Belief, before: RewardConfig, after: RewardConfig

@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
+from tests.env.tasks.world.full.small import small_world
 from venus_env.corpus import open_corpus
 from venus_env.corpus.document import Corpus
 from venus_env.policies import OraclePolicy, RandomPolicy, next_turn, start_episode
@@ -16,6 +17,9 @@ from venus_env.rewards.compose import RewardConfig
 from venus_env.session import ResearchSession
 from venus_env.tasks import Evidence, Task, load_tasks
 from venus_env.tasks.world import World, make_task, passages, random_world
+from venus_env.tasks.world.full import choose
+from venus_env.tasks.world.full.build import PASSAGES, write
+from venus_env.tasks.world.graph import mentions
 from venus_env.tools.search import SearchTool
 from venus_env.tools.visit import VisitTool
 
@@ -161,7 +165,7 @@ def test_hits_in_reads_both_layouts() -> None:
 
 
 def test_styles_are_checked() -> None:
-    with pytest.raises(ValueError, match="direct, recover, mixed"):
+    with pytest.raises(ValueError, match="direct, recover, cross_check, mixed, varied"):
         OraclePolicy("wild")  # type: ignore[arg-type]
 
 
@@ -172,3 +176,63 @@ async def test_embedded_test_questions_oracle_wins_and_chance_fails() -> None:
     chance = [(await _play(RandomPolicy(), task, corpus)).score for task in tasks]
     assert sum(score or 0.0 for score in oracle) / len(tasks) >= 0.95
     assert sum(score or 0.0 for score in chance) / len(tasks) < 0.02
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Corpus, list[Task]]:
+    """A small world of the full kind, with some questions of every kind that it has."""
+    folder = tmp_path_factory.mktemp("full")
+    small = small_world()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose, "QUOTAS", {"train": 120})
+        tasks = choose.choose_tasks(small, "train", 0)
+    write(folder, small, tasks)
+    source = folder / "all.jsonl.gz"
+    source.write_bytes(b"".join((folder / name).read_bytes() for name in PASSAGES))
+    return open_corpus(source, cache_dir=folder / "cache"), tasks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ["direct", "recover", "cross_check", "varied"])
+async def test_it_solves_every_kind_of_question(full: tuple[Corpus, list[Task]], style: Style) -> None:
+    corpus, tasks = full
+    assert {task.kind for task in tasks} >= {"chain", "obfuscated", "comparison", "count", "superlative"}
+    solved = {task.id: (await _play(OraclePolicy(style), task, corpus, compact=False, max_turns=40)) for task in tasks}
+    assert [task.question for task in tasks if solved[task.id].score != 1.0] == []
+    assert all(turn.format_ok and turn.ok and not turn.duplicate for one in solved.values() for turn in one.turns)
+
+
+async def test_an_open_page_is_not_opened_again(full: tuple[Corpus, list[Task]]) -> None:
+    corpus, tasks = full
+    task = next(task for task in tasks if task.kind == "obfuscated")
+    played = await _play(OraclePolicy("direct"), task, corpus, compact=False, max_turns=40)
+    pages = list(dict.fromkeys(step.url for step in task.evidence))
+    assert len(pages) < len(task.evidence)
+    assert [turn.arguments["url"][0] for turn in played.turns if turn.tool == "visit" and turn.arguments] == pages
+
+
+async def test_cross_check_opens_a_second_page_that_says_the_same(full: tuple[Corpus, list[Task]]) -> None:
+    corpus, tasks = full
+    confirmed = 0
+    for task in [task for task in tasks if task.kind == "chain"][:12]:
+        direct = await _play(OraclePolicy("direct"), task, corpus, compact=False, max_turns=40)
+        checked = await _play(OraclePolicy("cross_check"), task, corpus, compact=False, max_turns=40)
+        assert 2 <= len(checked.turns) - len(direct.turns) <= 3
+        last = _thoughts(checked)[-1]
+        own = {step.url for step in task.evidence}
+        opened = [turn.arguments["url"][0] for turn in checked.turns if turn.tool == "visit" and turn.arguments]
+        second = await corpus.page(next(url for url in reversed(opened) if url not in own))
+        assert second is not None
+        text = "\n".join(passage.text for passage in second.passages)
+        step = task.evidence[-1]
+        tells = mentions(f"{second.title}\n{text}", step.title) and mentions(text, step.value or "")
+        assert ("says the same." in last) == tells == ("No other page tells." not in last)
+        confirmed += tells
+    assert 0 < confirmed < 12
+
+
+async def test_what_stands_on_no_page_is_weighed(full: tuple[Corpus, list[Task]]) -> None:
+    corpus, tasks = full
+    task = next(task for task in tasks if task.kind == "count")
+    played = await _play(OraclePolicy("direct"), task, corpus, compact=False, max_turns=40)
+    assert _thoughts(played)[-1].endswith(f"So the answer is {task.answers[0]}. Done.")

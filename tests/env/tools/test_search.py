@@ -16,7 +16,7 @@ def ask(*queries: str) -> SearchArguments:
 
 
 async def test_json_layout(corpus: LocalCorpus) -> None:
-    tool: Tool = SearchTool(corpus, top_k=1, snippet_words=4)
+    tool: Tool = SearchTool(corpus, top_k=1, snippet_words=4, snippets="leading")
     result = await tool(ask("capital of Norway", 'what "gones" means'))
     assert result.text == (
         '[{"query": "capital of Norway", "web_page_info_list": [{"title": "Oslo", "url": "https://venus.wiki/oslo", '
@@ -71,3 +71,19 @@ def test_bad_settings_are_named(corpus: LocalCorpus) -> None:
         SearchTool(corpus, top_k=0)
     with pytest.raises(ValueError, match="style must be"):
         SearchTool(corpus, style="xml")  # type: ignore[arg-type]
+
+
+async def test_snippets_follow_the_query_or_the_text(corpus: LocalCorpus) -> None:
+    query = "buried in Bergen"
+    (hit,) = (await corpus.search([query], 1))[0]
+    around = SearchTool(corpus, top_k=1, snippet_words=12)
+    leading = SearchTool(corpus, top_k=1, snippet_words=12, snippets="leading")
+    assert "treasure was buried in Bergen" in around.snippet(query, hit.passage)
+    assert leading.snippet(query, hit.passage).startswith("A long page begins here.")
+    for tool in (around, leading):
+        (record,) = json.loads((await tool(ask(query))).text)
+        assert record["web_page_info_list"][0]["snippet"] == tool.snippet(query, hit.passage)
+    compact = SearchTool(corpus, top_k=1, snippet_words=12, style="compact")
+    assert (await compact(ask(query))).text.endswith(leading.snippet(query, hit.passage))
+    with pytest.raises(ValueError, match="snippets must be"):
+        SearchTool(corpus, snippets="middle")  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -8,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.env.tools.conftest import ROWS
+from venus_env.corpus import open_corpus
+from venus_env.corpus.build import build_index
 from venus_env.corpus.local import LocalCorpus
 from venus_env.corpus.text import estimate_tokens
+from venus_env.tasks.loaders import load_tasks
 from venus_env.tools import Tool, ToolError, VisitTool
 from venus_env.tools.arguments import VisitArguments
 from venus_env.tools.visit import rank_sentences
@@ -113,3 +117,40 @@ def test_names_and_settings(corpus: LocalCorpus) -> None:
         VisitTool(corpus, max_tokens=0)
     with pytest.raises(ValueError, match="style must be"):
         VisitTool(corpus, style="html")  # type: ignore[arg-type]
+
+
+def test_a_sentence_counts_what_its_paragraph_names() -> None:
+    texts = ["Oslo is a city.", "It lies on a fjord.", "Lyon is a city.", "It lies on two rivers."]
+    assert rank_sentences(texts, "where Lyon lies") == [2, 1, 3, 0]
+    assert rank_sentences(texts, "where Lyon lies", [0, 0, 1, 1]) == [2, 3, 1, 0]
+    assert rank_sentences(texts, "where Oslo lies", [0] * 4) == rank_sentences(texts, "where Oslo lies")
+
+
+async def test_pages_of_the_world_show_what_a_sub_question_needs(tmp_path: Path) -> None:
+    world = open_corpus("embedded", tmp_path)
+    tool = VisitTool(world, max_tokens=300)
+    shown = []
+    for task in load_tasks("embedded", "test")[::25]:
+        for item in task.evidence:
+            assert item.url is not None
+            text = (await tool(read(f"{item.relation} of {item.title}", item.url))).text
+            shown.append(item.sentence is not None and item.sentence in text)
+    assert len(shown) > 30
+    assert sum(shown) / len(shown) >= 0.95
+
+
+async def test_a_very_long_page_is_read_beside_others(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": "long",
+            "url": "https://a/long",
+            "title": "Long",
+            "text": "Nothing of it. " * 20_000 + "Ada found gold.",
+        },
+        {"id": "short", "url": "https://a/short", "title": "Short", "text": "Ada lived."},
+    ]
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    build_index(tmp_path / "pages.jsonl", tmp_path / "index")
+    tool = VisitTool(LocalCorpus(tmp_path / "index"), max_tokens=10, style="compact")
+    result = await tool(read("who found gold", "https://a/long", "https://a/short"))
+    assert result.text.endswith("Ada found gold.\n=======\nShort\nAda lived.")

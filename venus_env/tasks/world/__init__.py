@@ -1,8 +1,9 @@
-"""The embedded world: a typed graph of facts, its wording, and made-up worlds in the same wording.
+"""The worlds of the shipped corpora. Here: the tiny one, a typed graph of facts, its wording, and made-up worlds in it.
 
 ``relations`` is the table of kinds, relations and wordings; ``grammar`` renders pages and questions; ``graph`` finds
-paths and proves answers unique; ``fresh`` invents worlds; ``python -m venus_env.tasks.world`` writes the embedded
-corpus and its questions from registry packages that are needed for that only.
+paths and proves answers unique; ``fresh`` invents worlds; ``build`` writes the embedded corpus and its questions from
+registry packages that are needed for that only. The full world, larger and harder, is in ``full``; ``cli`` generates
+both.
 """
 
 from venus_env.tasks.world.export import make_task, passages

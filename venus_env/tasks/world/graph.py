@@ -98,4 +98,5 @@ class World:
 
 def mentions(text: str, name: str) -> bool:
     """Whether ``name`` stands in ``text`` as it is written and as whole words (``.is`` is not in ``Iceland is``)."""
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+    # The plain test first: it is a hundred times faster than compiling an expression and almost always says no.
+    return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None

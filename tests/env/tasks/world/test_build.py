@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corpora import EMBEDDED
-from venus_env.tasks.world.__main__ import main
+from venus_env.cli import main
 from venus_env.tasks.world.sources import MissingSource, fold, package_folder, versions
 
 
@@ -32,7 +32,7 @@ def test_the_generator_reproduces_the_committed_files(tmp_path: Path, capsys: py
         pytest.skip(str(error))
     if installed != _recorded_versions():
         pytest.skip(f"the files were built with {_recorded_versions()}, installed are {installed}")
-    assert main(["--out", str(tmp_path), "--seed", "0"]) == 0
+    assert main(["corpus", "generate", "--profile", "tiny", "--out", str(tmp_path), "--seed", "0"]) == 0
     assert '"pages"' in capsys.readouterr().out
     for name in ("README.md", "SOURCES.md"):
         assert (tmp_path / name).read_text(encoding="utf-8") == (EMBEDDED / name).read_text(encoding="utf-8")
