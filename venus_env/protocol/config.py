@@ -50,6 +50,12 @@ class EpisodeConfig(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _leave_something_to_do(self) -> EpisodeConfig:
+        if self.max_tool_calls == 0 and not self.force_final_answer:
+            raise ValueError("max_tool_calls=0 leaves nothing to do but answer: it needs force_final_answer=True")
+        return self
+
     @property
     def answer_tokens(self) -> int:
         """Tokens kept free for the final answer."""

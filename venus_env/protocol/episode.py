@@ -131,8 +131,6 @@ class Episode:
 
         self._append("system", system_prompt(self.tools, self.config.prompt, self.config.current_date))
         question = clean_text(question)
-        if self._calls_spent() and not self.config.force_final_answer:
-            raise ValueError("max_tool_calls=0 leaves nothing to do but answer: it needs force_final_answer=True")
         if self.config.force_final_answer and self._turns_spent():
             # A single turn: the request joins the question, as chat templates expect a first user message without tags.
             self.forced = "turn_limit"

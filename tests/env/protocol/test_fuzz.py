@@ -35,7 +35,7 @@ CONFIGS = st.builds(
     max_turns=st.integers(1, 8),
     max_context_tokens=st.sampled_from([700, 900, 2_000]),
     max_malformed=st.integers(1, 5),
-    max_tool_calls=st.none() | st.integers(0, 4),
+    max_tool_calls=st.none() | st.integers(1, 4),
     force_final_answer=st.booleans(),
     prompt=st.just("compact"),
 )
