@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from venus_env.commands.arguments import add_parser, positive
 from venus_env.corpus.build import DUPLICATES, SKIPPED, build_index
 from venus_env.corpus.coverage import measure_coverage
 from venus_env.corpus.encoders import WORDLLAMA
@@ -70,12 +71,12 @@ _TASKS_HELP = "'embedded', 'full' or a task file (.jsonl, .jsonl.gz, .parquet)"
 
 def add_corpus_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``corpus`` to a command line; the chosen command stands in ``args.run``, which gives the exit status."""
-    parser = subparsers.add_parser(
+    parser = add_parser(
+        subparsers,
         "corpus",
         help="build, measure and search corpora",
         description="Build, measure and search corpora.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     commands = parser.add_subparsers(dest="corpus_command", required=True, metavar="COMMAND")
     _add_build(commands)
@@ -92,7 +93,7 @@ def add_corpus_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPa
     search = commands.add_parser("search", help="search a corpus once")
     search.add_argument("corpus", metavar="CORPUS", help=_CORPUS_HELP)
     search.add_argument("query", metavar="QUERY")
-    search.add_argument("--k", type=_positive, default=5, metavar="K", help="number of results (default 5)")
+    search.add_argument("--k", type=positive, default=5, metavar="K", help="number of results (default 5)")
     search.add_argument("--json", action="store_true", help="print the results as JSON lines")
     search.set_defaults(run=_named(_search))
 
@@ -109,12 +110,12 @@ def add_corpus_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPa
 
 
 def _add_build(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    build = commands.add_parser(
+    build = add_parser(
+        commands,
         "build",
         help="index rows or documents; does nothing when the index is current",
         description="Build the index of an input. Does nothing when the index is current.",
-        epilog=_BUILD_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_BUILD_EXAMPLES,
     )
     build.add_argument("source", metavar="INPUT", help="file or folder, see below")
     build.add_argument("--out", required=True, metavar="DIR", help="folder of the index")
@@ -144,7 +145,7 @@ def _add_build(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="documents that repeat an earlier one, exactly or nearly: keep and report (default), drop, or stop",
     )
     build.add_argument(
-        "--workers", type=_positive, default=usable_cores(), metavar="N", help="processes (default: all cores)"
+        "--workers", type=positive, default=usable_cores(), metavar="N", help="processes (default: all cores)"
     )
     build.add_argument(
         "--encoder",
@@ -159,17 +160,17 @@ def _add_build(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _add_coverage(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    coverage = commands.add_parser(
+    coverage = add_parser(
+        commands,
         "coverage",
         help="which questions can be answered from a corpus",
         description="Tell which questions can be answered from a corpus.",
-        epilog=_COVERAGE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_COVERAGE_EXAMPLES,
     )
     coverage.add_argument("--corpus", required=True, metavar="CORPUS", help=_CORPUS_HELP)
     coverage.add_argument("--tasks", required=True, metavar="FILE", help=_TASKS_HELP)
     coverage.add_argument("--split", help="only tasks of this split")
-    coverage.add_argument("--k", type=_positive, default=10, metavar="K", help="results per query (default 10)")
+    coverage.add_argument("--k", type=positive, default=10, metavar="K", help="results per query (default 10)")
     coverage.add_argument("--json", metavar="OUT", help="write every question's coverage to this file ('-': print it)")
     coverage.add_argument("--write-tasks", metavar="OUT", help="write the reachable tasks to this .jsonl file")
     coverage.set_defaults(run=_named(_coverage))
@@ -193,12 +194,6 @@ def _named(command: Callable[[argparse.Namespace], None]) -> Callable[[argparse.
         return 0
 
     return run
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a positive whole number, got {text!r}")
-    return int(text)
 
 
 def _ks(text: str) -> tuple[int, ...]:

