@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from venus_env.beliefs.evidence import EvidenceReader
 from venus_env.corpus import LocalCorpus
-from venus_env.corpus.text import canonical_url, words
+from venus_env.corpus.text import JUDGEMENTS, canonical_url, words
 from venus_env.policies.base import EpisodePolicies, Policy
 from venus_env.policies.random import RandomPolicy
 from venus_env.policies.scripted import OraclePolicy
@@ -43,7 +43,6 @@ KINDS = (
 GROUPS = ("plain", "answer in the question", "judgement")
 """What a question asks for: a string to be found, one of its own words, or yes or no."""
 
-_JUDGEMENTS = frozenset(["yes", "no", "true", "false"])
 Scripts = Mapping[str, Sequence[str]]
 
 
@@ -134,7 +133,7 @@ def _visit(url: str, task: Task) -> str:
 
 def group(task: Task) -> str:
     """Which of :data:`GROUPS` a question belongs to."""
-    if all(answer.strip().lower() in _JUDGEMENTS for answer in task.answers):
+    if all(tuple(words(answer)) in JUDGEMENTS for answer in task.answers):
         return "judgement"
     return "answer in the question" if _shows(words(task.question), task.answers) else "plain"
 

@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,9 @@ from tqdm import tqdm
 import venus_rl
 from bench.belief_turns import GROUPS, KINDS, GoldPages, group, label_turns, policies
 from bench.measure import Row
-from venus_env.beliefs import Belief, open_belief
+from venus_env.beliefs.base import Belief
+from venus_env.beliefs.hf import HFBelief
+from venus_env.beliefs.lexical import LexicalBelief
 from venus_env.corpus import LocalCorpus, open_corpus
 from venus_env.evaluation.rescore import rescore
 from venus_env.evaluation.runner import evaluate
@@ -48,10 +49,18 @@ examples:
 
 
 class Scorer(NamedTuple):
-    """A belief and what it is asked: small models are asked less."""
+    """A belief and what it is asked: language models are asked less.
+
+    Attributes:
+        name: Label.
+        make: Makes the belief for a corpus.
+        style: Layout of the tools' replies.
+        questions: Questions per set.
+        plays: Names of the ways to play whose episodes it scores.
+    """
 
     name: str
-    spec: str
+    make: Callable[[LocalCorpus], Belief]
     style: str
     questions: int
     plays: tuple[str, ...]
@@ -68,12 +77,15 @@ class ScoredTurn:
     reply: str
 
 
-def play(world: str, corpus: LocalCorpus, tasks: Sequence[Task], style: str, seed: int) -> dict[str, list[Trajectory]]:
-    """Play every task in each of the four ways, without a belief."""
+def play(
+    world: str, corpus: LocalCorpus, tasks: Sequence[Task], style: str, names: Sequence[str], seed: int
+) -> dict[str, list[Trajectory]]:
+    """Play every task in each of the named ways, without a belief."""
     setting = Setting.open(EnvConfig.model_validate({"tool_style": style}), corpus=corpus)
     players = policies(corpus, tasks, GoldPages.find(corpus, tasks), seed)
     plays = {}
-    for name, player in players.items():
+    for name in names:
+        player = players[name]
         session = partial(setting.session, belief=None)
         plays[name] = asyncio.run(evaluate(player, tasks, session, seed=seed, progress=False))
         lost = sum(trajectory.score is None for trajectory in plays[name])
@@ -230,25 +242,21 @@ def write_cases(file: Any, world: str, scorer: Scorer, turns: Sequence[ScoredTur
             file.write(json.dumps(case, ensure_ascii=False) + "\n")
 
 
-def study(sets: Sequence[tuple[str, str, str]], scorers: Sequence[Scorer], seed: int, cases: Any) -> dict[str, Any]:
+def study(sets: Sequence[tuple[str, str, str]], scorers: Sequence[Scorer], seed: int, cases: Any) -> dict[str, list[Row]]:
     """Play and score everything."""
-    result: dict[str, Any] = {"turns": [], "separation": []}
+    result: dict[str, list[Row]] = {"turns": [], "separation": []}
     for world, source, task_file in sets:
         corpus = open_corpus(source)
         assert isinstance(corpus, LocalCorpus)
         every = Setting.open(EnvConfig(tasks=task_file), corpus=corpus).tasks("test" if world != "wiki7k" else None)
         usable = [task for task in every if task.evidence]
-        played: dict[tuple[str, int], tuple[list[Task], dict[str, list[Trajectory]]]] = {}
+        played: dict[Any, dict[str, list[Trajectory]]] = {}
         for scorer in scorers:
-            key = (scorer.style, min(scorer.questions, len(usable)))
+            tasks = draw_tasks(usable, min(scorer.questions, len(usable)))
+            key = (scorer.style, len(tasks), scorer.plays)
             if key not in played:
-                tasks = draw_tasks(usable, key[1])
-                played[key] = (tasks, play(world, corpus, tasks, scorer.style, seed))
-            tasks, plays = played[key]
-            belief = open_belief(scorer.spec, corpus)
-            assert belief is not None
-            chosen = {name: plays[name] for name in scorer.plays}
-            turns = scored_turns(belief, chosen, tasks, GoldPages.find(corpus, tasks), f"{world} {scorer.name}")
+                played[key] = play(world, corpus, tasks, scorer.style, scorer.plays, seed)
+            turns = scored_turns(scorer.make(corpus), played[key], tasks, GoldPages.find(corpus, tasks), f"{world} {scorer.name}")
             table, separation = rows(world, scorer, turns, seed)
             result["turns"] += table
             result["separation"] += separation
@@ -265,14 +273,14 @@ def main(argv: list[str] | None = None) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--sets", nargs="+", choices=("embedded", "full", "wiki7k"), default=["embedded", "full"])
+    parser.add_argument("--sets", nargs="*", choices=("embedded", "full", "wiki7k"), default=["embedded", "full"])
     parser.add_argument("--wiki7k", metavar="DIR", help="folder with corpus.jsonl and questions.jsonl; adds this set")
-    parser.add_argument("--beliefs", nargs="*", choices=("lexical", "base"), default=["lexical", "base"])
+    parser.add_argument("--beliefs", nargs="*", choices=("lexical", "unigram", "base"), default=["lexical", "unigram", "base"])
     parser.add_argument("--lm", metavar="NAME=FOLDER", help="one more language model, scored on the `pages` episodes")
-    parser.add_argument("--lm-questions", type=int, default=200, metavar="N", help="its questions per set (default 200)")
-    parser.add_argument("--questions", type=int, default=300, metavar="N", help="questions per set (default 300)")
+    parser.add_argument("--lm-questions", type=int, default=200, metavar="N", help="questions of models (default 200)")
+    parser.add_argument("--questions", type=int, default=200, metavar="N", help="questions per set (default 200)")
     parser.add_argument("--seed", type=int, default=0, help="seed of everything random (default: 0)")
-    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--out", type=Path, help="JSON file; rows of sets and beliefs not measured now stay")
     parser.add_argument("--doc", type=Path, help="Markdown file whose marked tables are replaced")
     parser.add_argument("--cases", type=Path, help="JSONL file for the turns whose gain has the wrong sign")
     args = parser.parse_args(argv)
@@ -281,33 +289,46 @@ def main(argv: list[str] | None = None) -> None:
         sets.append(("wiki7k", f"{args.wiki7k}/corpus.jsonl", f"{args.wiki7k}/questions.jsonl"))
     every = ("oracle", "random", "wrong", "pages")
     known = {
-        "lexical": Scorer("lexical", "lexical", "full", args.questions, every),
-        "base": Scorer("base", f"hf:{BASE}", "compact", min(args.questions, 200), every),
+        "lexical": Scorer("lexical", LexicalBelief.from_corpus, "full", args.questions, every),
+        "unigram": Scorer("unigram", partial(LexicalBelief.from_corpus, nu=1e9), "full", args.questions, every),
+        "base": Scorer("base", lambda _: HFBelief(BASE), "compact", args.lm_questions, ("pages",)),
     }
     scorers = [known[name] for name in args.beliefs]
     if args.lm:
         name, _, folder = args.lm.partition("=")
         if not folder:
             parser.error(f"--lm takes NAME=FOLDER, got {args.lm!r}")
-        scorers.append(Scorer(name, f"hf:{folder}", "compact", args.lm_questions, ("pages",)))
+        scorers.append(Scorer(name, lambda _: HFBelief(folder), "compact", args.lm_questions, ("pages",)))
     logging.getLogger("venus_env").setLevel(logging.ERROR)
     cases = args.cases.open("w", encoding="utf-8") if args.cases else None
     try:
-        result = {
-            "schema": "venus.bench/1",
-            "seed": args.seed,
-            "resamples": RESAMPLES,
-            "beliefs": [scorer._asdict() | {"spec": scorer.spec.rpartition("/")[2]} for scorer in scorers],
-            **study(sets, scorers, args.seed, cases),
-        }
+        result = {"schema": "venus.bench/1", "seed": args.seed, "resamples": RESAMPLES}
+        result |= study(sets, scorers, args.seed, cases)
     finally:
         if cases is not None:
             cases.close()
-    print(markdown(result))
     if args.out is not None:
+        if args.out.is_file():
+            result = merged(json.loads(args.out.read_text(encoding="utf-8")), result)
         _write(args.out, json.dumps(result, indent=1) + "\n")
+    print(markdown(result))
     if args.doc is not None:
         _write(args.doc, with_tables(args.doc.read_text(encoding="utf-8"), markdown(result)))
+
+
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """New results, and the old ones of the sets and beliefs that were not measured this time."""
+    measured = {(row["set"], row["belief"]) for row in new["turns"]}
+    first, last = (
+        list(dict.fromkeys(row[name] for row in [*old["turns"], *new["turns"]])) for name in ("set", "belief")
+    )
+    result = dict(new)
+    for part in ("turns", "separation"):
+        kept = [row for row in old[part] if (row["set"], row["belief"]) not in measured]
+        result[part] = sorted(
+            [*kept, *new[part]], key=lambda row: (first.index(row["set"]), last.index(row["belief"]))
+        )
+    return result
 
 
 def with_tables(text: str, tables: str) -> str:
