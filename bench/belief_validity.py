@@ -242,7 +242,9 @@ def write_cases(file: Any, world: str, scorer: Scorer, turns: Sequence[ScoredTur
             file.write(json.dumps(case, ensure_ascii=False) + "\n")
 
 
-def study(sets: Sequence[tuple[str, str, str]], scorers: Sequence[Scorer], seed: int, cases: Any) -> dict[str, list[Row]]:
+def study(
+    sets: Sequence[tuple[str, str, str]], scorers: Sequence[Scorer], seed: int, cases: Any
+) -> dict[str, list[Row]]:
     """Play and score everything."""
     result: dict[str, list[Row]] = {"turns": [], "separation": []}
     for world, source, task_file in sets:
@@ -256,7 +258,9 @@ def study(sets: Sequence[tuple[str, str, str]], scorers: Sequence[Scorer], seed:
             key = (scorer.style, len(tasks), scorer.plays)
             if key not in played:
                 played[key] = play(world, corpus, tasks, scorer.style, scorer.plays, seed)
-            turns = scored_turns(scorer.make(corpus), played[key], tasks, GoldPages.find(corpus, tasks), f"{world} {scorer.name}")
+            turns = scored_turns(
+                scorer.make(corpus), played[key], tasks, GoldPages.find(corpus, tasks), f"{world} {scorer.name}"
+            )
             table, separation = rows(world, scorer, turns, seed)
             result["turns"] += table
             result["separation"] += separation
@@ -275,7 +279,9 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--sets", nargs="*", choices=("embedded", "full", "wiki7k"), default=["embedded", "full"])
     parser.add_argument("--wiki7k", metavar="DIR", help="folder with corpus.jsonl and questions.jsonl; adds this set")
-    parser.add_argument("--beliefs", nargs="*", choices=("lexical", "unigram", "base"), default=["lexical", "unigram", "base"])
+    parser.add_argument(
+        "--beliefs", nargs="*", choices=("lexical", "unigram", "base"), default=["lexical", "unigram", "base"]
+    )
     parser.add_argument("--lm", metavar="NAME=FOLDER", help="one more language model, scored on the `pages` episodes")
     parser.add_argument("--lm-questions", type=int, default=200, metavar="N", help="questions of models (default 200)")
     parser.add_argument("--questions", type=int, default=200, metavar="N", help="questions per set (default 200)")
@@ -325,9 +331,7 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     result = dict(new)
     for part in ("turns", "separation"):
         kept = [row for row in old[part] if (row["set"], row["belief"]) not in measured]
-        result[part] = sorted(
-            [*kept, *new[part]], key=lambda row: (first.index(row["set"]), last.index(row["belief"]))
-        )
+        result[part] = sorted([*kept, *new[part]], key=lambda row: (first.index(row["set"]), last.index(row["belief"])))
     return result
 
 

@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from bench.belief_turns import KINDS, group, label_turns  # noqa: E402
-from bench.belief_validity import BEGIN, END, auc, draws, main, markdown, mean, with_tables  # noqa: E402
-from tests.env.beliefs.test_evidence import turn  # noqa: E402
-from venus_env.protocol.trajectory import Trajectory, TurnRecord  # noqa: E402
-from venus_env.tasks.task import Task  # noqa: E402
+from bench.belief_turns import KINDS, group, label_turns
+from bench.belief_validity import BEGIN, END, auc, draws, main, markdown, mean, with_tables
+from tests.env.beliefs.test_evidence import turn
+from venus_env.protocol.trajectory import Trajectory, TurnRecord
+from venus_env.tasks.task import Task
 
 TASK = Task(id="t", question="Who is the mayor of Lyon?", answers=("Ann Lee", "A. Lee"))
 
