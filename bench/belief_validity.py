@@ -1,7 +1,7 @@
 """Does information gain reward what it should? ``python -m bench.belief_validity``; docs/information_gain.md explains.
 
 Episodes whose turns have a known worth (``bench.belief_turns``) are played once per corpus and scored by every belief
-through :func:`venus_env.evaluation.rescore.rescore`, as training data are. Intervals are 95 % percentile bootstraps over
+through :func:`venus_env.evaluation.rescore.rescore`, as recordings are. Intervals are 95 % percentile bootstraps over
 questions, since the turns of a question are not independent.
 """
 
@@ -36,6 +36,7 @@ from venus_env.setting import EnvConfig, Setting, draw_tasks
 from venus_env.tasks.task import Task
 
 BASE = Path(venus_rl.__file__).parent / "model" / "base"
+BELIEFS = ("lexical", "unigram", "base")
 RESAMPLES = 1000
 ANSWER, OTHER, SEARCH_FOUND, SEARCH_ELSE = KINDS[0], KINDS[3], KINDS[5], KINDS[6]
 BEGIN, END = "<!-- belief_validity: begin -->", "<!-- belief_validity: end -->"
