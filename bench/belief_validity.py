@@ -259,9 +259,8 @@ def study(
             key = (scorer.style, len(tasks), scorer.plays)
             if key not in played:
                 played[key] = play(world, corpus, tasks, scorer.style, scorer.plays, seed)
-            turns = scored_turns(
-                scorer.make(corpus), played[key], tasks, GoldPages.find(corpus, tasks), f"{world} {scorer.name}"
-            )
+            gold = GoldPages.find(corpus, tasks)
+            turns = scored_turns(scorer.make(corpus), played[key], tasks, gold, f"{world} {scorer.name}")
             table, separation = rows(world, scorer, turns, seed)
             result["turns"] += table
             result["separation"] += separation
@@ -280,9 +279,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--sets", nargs="*", choices=("embedded", "full", "wiki7k"), default=["embedded", "full"])
     parser.add_argument("--wiki7k", metavar="DIR", help="folder with corpus.jsonl and questions.jsonl; adds this set")
-    parser.add_argument(
-        "--beliefs", nargs="*", choices=("lexical", "unigram", "base"), default=["lexical", "unigram", "base"]
-    )
+    parser.add_argument("--beliefs", nargs="*", choices=BELIEFS, default=BELIEFS)
     parser.add_argument("--lm", metavar="NAME=FOLDER", help="one more language model, scored on the `pages` episodes")
     parser.add_argument("--lm-questions", type=int, default=200, metavar="N", help="questions of models (default 200)")
     parser.add_argument("--questions", type=int, default=200, metavar="N", help="questions per set (default 200)")
