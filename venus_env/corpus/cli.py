@@ -18,6 +18,7 @@ from venus_env.corpus.coverage import measure_coverage
 from venus_env.corpus.encoders import WORDLLAMA
 from venus_env.corpus.errors import CorpusError
 from venus_env.corpus.ingest import BuildOptions
+from venus_env.corpus.lexical import AUTO, LEXICAL, TANTIVY_PASSAGES
 from venus_env.corpus.loaders import FORMATS, URL_BASE
 from venus_env.corpus.manifest import Manifest, read_manifest
 from venus_env.corpus.open import open_corpus
@@ -154,6 +155,13 @@ def _add_build(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="vectors: wordllama (default), minilm, or folder or name of a sentence-embedding model; add [onnx] to run "
         "its ONNX file",
     )
+    build.add_argument(
+        "--lexical",
+        choices=LEXICAL,
+        default=AUTO,
+        help='library of the word index: bm25s, tantivy (small memory; pip install "venus-research[tantivy]"), or auto '
+        f"(default): tantivy from {TANTIVY_PASSAGES:,} passages on",
+    )
     build.add_argument("--force", action="store_true", help="build even if the index is current")
     build.add_argument("--json", action="store_true", help="print the manifest as JSON")
     build.set_defaults(run=_named(_build))
@@ -216,7 +224,13 @@ def _build(args: argparse.Namespace) -> None:
     )
     try:
         manifest = build_index(
-            args.source, args.out, options=options, encoder=args.encoder, workers=args.workers, force=args.force
+            args.source,
+            args.out,
+            options=options,
+            encoder=args.encoder,
+            lexical=args.lexical,
+            workers=args.workers,
+            force=args.force,
         )
     except KeyboardInterrupt:
         print(f"{args.out}: interrupted; the same command resumes the build", file=sys.stderr)
