@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -43,13 +44,15 @@ class TantivyWriter:
         document = tantivy.Document()
         document.add_text(_TERMS, " ".join(map(_cut, terms)))
         document.add_unsigned(_ROW, self._rows)
-        self._writer.add_document(document)
+        with _io_errors(self._folder):
+            self._writer.add_document(document)
         self._rows += 1
 
     def close(self) -> None:
         """Write the last segment and wait until those that are being merged are there."""
-        self._writer.commit()
-        self._writer.wait_merging_threads()
+        with _io_errors(self._folder):
+            self._writer.commit()
+            self._writer.wait_merging_threads()
         for lock in self._folder.glob(".*.lock"):
             lock.unlink()
         mode = self._folder.stat().st_mode & 0o666
@@ -61,17 +64,16 @@ class TantivyIndex:
     """Looks a query's terms up in memory-mapped posting lists."""
 
     def __init__(self, folder: Path) -> None:
-        # Opening takes a lock file in its folder, and starts a thread that watches the folder for new segments. In a
-        # folder of links it neither touches the index nor needs the right to write there, and nothing is left to watch:
-        # the files are mapped by then, so their names no longer matter.
-        with tempfile.TemporaryDirectory() as links:
+        # Opening takes a lock file in its folder and watches the folder for changes. In a folder of links it neither
+        # touches the index nor needs the right to write there. The files are mapped by the time that their names go;
+        # the watcher may just be taking its lock again, hence the errors to ignore.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as links:
             for path in folder.iterdir():
                 (Path(links) / path.name).symlink_to(path.absolute())
-            try:
+            with _io_errors(folder):
                 index = tantivy.Index.open(links)
+                index.config_reader(reload_policy="manual")
                 self._searcher = index.searcher()
-            except ValueError as error:
-                raise OSError(f"{folder}: {error}") from error
         self._schema = index.schema
 
     def rarity(self, terms: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -101,6 +103,15 @@ class TantivyIndex:
                 clause = tantivy.Query.boost_query(clause, float(times))
             clauses.append((tantivy.Occur.Should, clause))
         return tantivy.Query.boolean_query(clauses)
+
+
+@contextmanager
+def _io_errors(folder: Path) -> Iterator[None]:
+    """Give the library's errors, which are all ValueErrors, the class of what they are about: files."""
+    try:
+        yield
+    except ValueError as error:
+        raise OSError(f"{folder}: {error}") from error
 
 
 def _cut(term: str) -> str:

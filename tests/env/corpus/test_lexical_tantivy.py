@@ -36,8 +36,12 @@ def test_scores_are_those_computed_by_hand(tmp_path: Path) -> None:
 
 def test_segments_do_not_show(tmp_path: Path) -> None:
     rng = random.Random(0)
-    vocabulary = [f"word{number}" for number in range(3000)]
-    rows = [["tie", "tie", "same"] if row % 100 == 0 else rng.choices(vocabulary, k=60) for row in range(40_000)]
+    vocabulary = [f"word{number}" for number in range(300)]
+    rows = [
+        # A long word of its own per row fills the heap soon.
+        ["tie", "tie", "same"] if row % 100 == 0 else [*rng.choices(vocabulary, k=6), str(row).zfill(2000)]
+        for row in range(9_000)
+    ]
     found = []
     for name in ("one", "two"):
         index = build(tmp_path / name, rows)
@@ -87,3 +91,11 @@ def test_damage_is_an_os_error(tmp_path: Path) -> None:
         TantivyIndex(folder)
     with pytest.raises(OSError, match="No such file"):
         TantivyIndex(tmp_path / "absent")
+
+
+def test_a_writer_that_cannot_write_is_an_os_error(tmp_path: Path) -> None:
+    writer = TantivyWriter(tmp_path / "lexical", heap_bytes=HEAP)
+    writer.add(["cat"])
+    (tmp_path / "lexical").rename(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="lexical: "):
+        writer.close()
