@@ -20,7 +20,7 @@ from venus_env.corpus.text import TERMS_VERSION, content_words, index_terms, wor
 LexicalKind = Literal["bm25s", "tantivy"]
 AUTO = "auto"
 LEXICAL = (AUTO, "bm25s", "tantivy")
-# From here on ``auto`` means tantivy: bm25s needs memory and time in proportion to all passages.
+# From here on ``auto`` means tantivy: bm25s takes 5 kB a passage to build, 2.5 GB here.
 TANTIVY_PASSAGES = 500_000
 
 _FOLDER = "lexical"
