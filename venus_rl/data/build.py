@@ -17,25 +17,36 @@ from typing import Any
 from tqdm import tqdm
 
 import venus_env.tokens
-import venus_rl.data.normalise
+from venus_env.protocol.turns import Message
 from venus_env.tokens import Renderer
+from venus_rl.data import calls, chat_formats, conversation, normalise, redsearcher, search_results, sources
 from venus_rl.data.artifact import Artifact, file_hash, produce, source_hash, summary
-from venus_rl.data.normalise import ReadReport, find_files, read_conversations
+from venus_rl.data.normalise import ReadReport, default_prompt, read_conversations
+from venus_rl.data.sources import find_files
 
 SFT_FILE = "sft.parquet"
+READERS = (calls, chat_formats, conversation, normalise, redsearcher, search_results, sources)
+"""Modules that decide what a row becomes."""
 _ROWS_PER_GROUP = 256
 
 
 def build_sft(
-    sources: Iterable[str | Path], tokenizer: Any, out: str | Path, *, max_tokens: int, progress: bool = True
+    inputs: Iterable[str | Path],
+    tokenizer: Any,
+    out: str | Path,
+    *,
+    max_tokens: int,
+    prompt: str | None = None,
+    progress: bool = True,
 ) -> Artifact:
     """Tokenise conversations; reuse the result of an earlier run with the same inputs.
 
     Args:
-        sources: Files, folders or glob patterns, see :mod:`venus_rl.data.normalise`.
+        inputs: Files, folders or glob patterns, see :mod:`venus_rl.data.normalise`.
         tokenizer: The policy's (fast) tokenizer with its chat template.
         out: Folder under which the result's own folder lies.
         max_tokens: Longest trajectory that is kept.
+        prompt: System prompt of rows that have none of this protocol; the environment's if None.
         progress: Show a progress bar.
 
     Returns:
@@ -44,15 +55,19 @@ def build_sft(
     Raises:
         ValueError: No trajectory is left, or a source is damaged.
     """
-    files = find_files(sources)
+    files = find_files(inputs)
     renderer = Renderer(tokenizer)
-    inputs = {
-        "code": source_hash(venus_env.tokens, sys.modules[__name__], venus_rl.data.normalise),
+    prompt = default_prompt() if prompt is None else prompt
+    depends_on = {
+        "code": source_hash(venus_env.tokens, sys.modules[__name__], *READERS),
+        "prompt": prompt,
         "files": [[path.name, file_hash(path)] for path in files],
         "tokenizer": tokenizer_hash(tokenizer),
         "max_tokens": max_tokens,
     }
-    return produce(Path(out), "sft", inputs, lambda folder: _write(files, renderer, folder, max_tokens, progress))
+    return produce(
+        Path(out), "sft", depends_on, lambda folder: _write(files, prompt, renderer, folder, max_tokens, progress)
+    )
 
 
 def tokenizer_hash(tokenizer: Any) -> str:
@@ -61,7 +76,9 @@ def tokenizer_hash(tokenizer: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _write(files: list[Path], renderer: Renderer, folder: Path, max_tokens: int, progress: bool) -> Mapping[str, Any]:
+def _write(
+    files: list[Path], prompt: str, renderer: Renderer, folder: Path, max_tokens: int, progress: bool
+) -> Mapping[str, Any]:
     import pyarrow
     import pyarrow.parquet
 
@@ -81,9 +98,9 @@ def _write(files: list[Path], renderer: Renderer, folder: Path, max_tokens: int,
     trained = 0
     pending: list[dict[str, Any]] = []
     with pyarrow.parquet.ParquetWriter(folder / SFT_FILE, schema, compression="zstd") as writer:
-        rows = read_conversations(files, read)
+        rows = read_conversations(files, read, prompt)
         for row in tqdm(rows, desc="tokenise", unit="trajectory", disable=not progress):
-            conversation = renderer.encode(row.messages)
+            conversation = renderer.encode([Message(role=m["role"], content=m["content"]) for m in row.messages])
             if len(conversation.ids) > max_tokens:
                 dropped["over_long"] += 1
                 continue

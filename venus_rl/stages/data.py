@@ -10,7 +10,7 @@ from venus_env.setting import Setting
 from venus_rl.config import Config, ConfigError
 from venus_rl.data.build import SFT_FILE, build_sft
 from venus_rl.data.generate import TRAJECTORIES_FILE, record_oracle
-from venus_rl.data.normalise import find_files
+from venus_rl.data.sources import find_files
 from venus_rl.run_folder import RunFolder
 from venus_rl.stages.prepare import model_window, select_tasks
 

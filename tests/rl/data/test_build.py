@@ -9,7 +9,8 @@ import pytest
 
 from venus_env.tokens import Renderer
 from venus_rl.data.build import SFT_FILE, build_sft
-from venus_rl.data.normalise import ReadReport, find_files, read_conversations
+from venus_rl.data.normalise import ReadReport, read_conversations
+from venus_rl.data.sources import find_files
 
 SFT = Path(__file__).resolve().parents[3] / "../shared/data/trajectories/sft"
 

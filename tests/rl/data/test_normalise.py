@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from venus_env.protocol.trajectory import Trajectory
-from venus_rl.data.normalise import ConversationRow, ReadReport, conversation_problem, find_files, read_conversations
+from venus_rl.data.conversation import ConversationRow
+from venus_rl.data.normalise import ReadReport, conversation_problem, read_conversations
+from venus_rl.data.sources import find_files
 
 SHARED = Path(__file__).resolve().parents[3] / "../shared/data/trajectories"
 
