@@ -11,13 +11,14 @@ import inspect
 import re
 import typing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from venus_env.protocol.prompt import PromptStyle
 from venus_env.setting import EnvConfig
+from venus_rl.data.options import CleanConfig
 
 Stage = Literal["data", "sft", "rl", "eval", "all"]
 
@@ -88,6 +89,11 @@ class DataConfig(_Section):
     hops: list[int] | None = Field(None, description="only tasks with these hop counts, null for all")
     recover: float = Field(
         0.2, ge=0, le=1, description="share of oracle episodes that open a wrong page first and recover"
+    )
+    clean: CleanConfig | None = Field(
+        None,
+        description="clean and resample the conversations first (docs/data.md), with these settings; {} takes the "
+        "defaults, null leaves conversations as they are",
     )
 
 
@@ -205,9 +211,18 @@ class Config(_Section):
 
 
 def load_config(path: Path | None, overrides: list[str]) -> Config:
-    """Merge file and ``key=value`` overrides into a validated :class:`Config`.
+    """Merge file and ``key=value`` overrides into the configuration of a run; see :func:`load_settings`."""
+    return load_settings(Config, path, overrides)
+
+
+_Settings = TypeVar("_Settings", bound=BaseModel)
+
+
+def load_settings(schema: type[_Settings], path: Path | None, overrides: list[str]) -> _Settings:
+    """Merge file and ``key=value`` overrides into a validated configuration.
 
     Args:
+        schema: The pydantic model that defines the keys.
         path: YAML file, or None for the defaults.
         overrides: ``group.key=value`` strings; values are YAML (``null``, ``[1, 2]``, ``1e-4``).
 
@@ -234,10 +249,10 @@ def load_config(path: Path | None, overrides: list[str]) -> Config:
         raise ConfigError(f"{place}: cannot read the configuration: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"--config {path}: expected a mapping of groups, got {type(values).__name__}")
-    known = [key for key, _, _ in describe_keys()]
-    _check_keys(Config, values, "", known)
+    known = [key for key, _, _ in describe_keys(schema)]
+    _check_keys(schema, values, "", known)
     try:
-        return Config.model_validate(values)
+        return schema.model_validate(values)
     except ValidationError as error:
         lines = [
             f"{'.'.join(str(part) for part in e['loc']) or 'config'}: {e['msg']} (got {e['input']!r})"
@@ -246,9 +261,17 @@ def load_config(path: Path | None, overrides: list[str]) -> Config:
         raise ConfigError("invalid configuration:\n  " + "\n  ".join(lines)) from error
 
 
-def describe_keys() -> list[tuple[str, str, str]]:
+def describe_keys(schema: type[BaseModel] = Config) -> list[tuple[str, str, str]]:
     """Return ``(key, default, description)`` for every key, in schema order."""
-    return list(_walk(Config, ""))
+    return list(_walk(schema, ""))
+
+
+def key_help(schema: type[BaseModel] = Config) -> str:
+    """All keys with defaults and meanings, as ``--help`` prints them."""
+    rows = describe_keys(schema)
+    width = max(len(f"{key}={default}") for key, default, _ in rows)
+    lines = [f"  {key + '=' + default:<{min(width, 44)}}  {text}" for key, default, text in rows]
+    return "settings (key=default):\n" + "\n".join(lines)
 
 
 def _walk(model: type[BaseModel], prefix: str) -> typing.Iterator[tuple[str, str, str]]:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from venus_rl.config import Config, ConfigError, describe_keys, load_config
+from venus_rl.config import Config, ConfigError, key_help, load_config
 from venus_rl.process import StageFailed
 
 logger = logging.getLogger("venus_rl")
@@ -30,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m venus_rl.train",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=_key_help(),
+        epilog=key_help(),
     )
     parser.add_argument("--config", type=Path, help="YAML file of settings; key=value arguments override it")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="one setting, e.g. rl.steps=20")
@@ -106,13 +106,6 @@ def run(config: Config) -> dict[str, Any]:
     if wants("eval"):
         return report.run(folder, setting, seconds=time.monotonic() - started)
     return {}
-
-
-def _key_help() -> str:
-    rows = describe_keys()
-    width = max(len(f"{key}={default}") for key, default, _ in rows)
-    lines = [f"  {key + '=' + default:<{min(width, 44)}}  {text}" for key, default, text in rows]
-    return "settings (key=default):\n" + "\n".join(lines)
 
 
 if __name__ == "__main__":

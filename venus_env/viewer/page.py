@@ -10,7 +10,7 @@ from venus_env.protocol.parser import Call, parse_turn, repair_turn
 from venus_env.protocol.prompt import restore, unwrap_tool_response
 from venus_env.protocol.trajectory import Trajectory, TurnRecord
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #656b73; --line: #dcdfe3; --card: #fff; --ground: #f4f5f7;
         --good: #2c7a4b; --bad: #b3372f; --gain: #2f6db3; }
 @media (prefers-color-scheme: dark) {
@@ -31,6 +31,7 @@ svg { width: 100%; height: 7rem; }
 .information_gain { fill: var(--gain); } .format { fill: var(--bad); } .outcome { fill: var(--good); }
 line { stroke: var(--soft); stroke-width: .5; }
 """
+"""Style sheet of every page that Venus writes."""
 
 _THOUGHT = re.compile(r"^\s*<think>(.*?)</think>\s*", re.DOTALL)
 _LONG_REPLY = 2_000  # characters from which on a reply starts folded
@@ -52,7 +53,7 @@ def page(trajectory: Trajectory) -> str:
     return (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(question)}</title>\n'
-        f"<style>{_STYLE}</style></head>\n<body>\n<h1>{escape(question)}</h1>\n{_facts(trajectory)}\n"
+        f"<style>{STYLE}</style></head>\n<body>\n<h1>{escape(question)}</h1>\n{_facts(trajectory)}\n"
         f"{_chart(trajectory.turns)}\n"
         f"<details><summary>System prompt</summary><pre>{escape(trajectory.messages[0]['content'])}</pre></details>\n"
         f"{turns}\n</body>\n</html>\n"

@@ -41,6 +41,7 @@ def produce(out: Path, stage: str, inputs: Mapping[str, Any], build: Callable[[P
     """Return the folder that belongs to ``inputs``, building it if it does not exist.
 
     The folder appears in one step when everything in it is written. Two processes that ask at the same time build once.
+    A result whose report says ``complete: false`` is useful, but built again the next time.
 
     Args:
         out: Where results of this kind live.
@@ -53,16 +54,20 @@ def produce(out: Path, stage: str, inputs: Mapping[str, Any], build: Callable[[P
     out.mkdir(parents=True, exist_ok=True)
     with FileLock(out / f".{folder.name}.lock"):
         if (folder / _REPORT).is_file():
-            logger.info("%s: reusing %s", stage, folder)
             report = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
-            return Artifact(folder, report, reused=True)
+            if report.get("complete", True):
+                logger.info("%s: reusing %s", stage, folder)
+                return Artifact(folder, report, reused=True)
         for left_over in out.glob(f".{folder.name}.*.tmp"):  # a killed run's; we hold the lock
             shutil.rmtree(left_over)
         work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=out))
         try:
             report = {"stage": stage, "inputs": dict(inputs), **build(work)}
             (work / _REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            if folder.exists():  # incomplete
+                folder.rename(work.with_suffix(".old.tmp"))
             os.replace(work, folder)
+            shutil.rmtree(work.with_suffix(".old.tmp"), ignore_errors=True)
         except BaseException:
             shutil.rmtree(work, ignore_errors=True)
             raise

@@ -6,10 +6,13 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from venus_env.protocol.prompt import system_prompt
 from venus_env.setting import Setting
 from venus_rl.config import Config, ConfigError
 from venus_rl.data.build import SFT_FILE, build_sft
 from venus_rl.data.generate import TRAJECTORIES_FILE, record_oracle
+from venus_rl.data.options import CleanConfig
+from venus_rl.data.pipeline import CLEAN_FILE, PAGE_FILE, clean
 from venus_rl.data.sources import find_files
 from venus_rl.run_folder import RunFolder
 from venus_rl.stages.prepare import model_window, select_tasks
@@ -58,9 +61,12 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> TrainData:
             sources.append(recorded.path / TRAJECTORIES_FILE)
         if config.sft.data:
             sources.append(config.sft.data)
+        prompt = system_prompt(setting.tools, config.env.prompt, config.env.current_date)
+        if config.data.clean is not None:
+            sources = [_cleaned(sources, config.data.clean, out, prompt)]
         window = model_window(model)
         limit = min(config.sft.max_tokens or window, window)
-        built = build_sft(sources, AutoTokenizer.from_pretrained(model), out, max_tokens=limit)
+        built = build_sft(sources, AutoTokenizer.from_pretrained(model), out, max_tokens=limit, prompt=prompt)
     except (OSError, ValueError) as error:
         raise ConfigError(f"sft.data={config.sft.data}, data.oracle={episodes}: {error}") from error
     report = built.report
@@ -69,6 +75,23 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> TrainData:
         *(report["kept"], report["rows"], report["total_tokens"], report["tokens"]["max"], report["dropped"] or "none"),
     )
     return TrainData(built.path / SFT_FILE, int(report["kept"]), int(report["tokens"]["max"]), built.path.name)
+
+
+def _cleaned(sources: list[str | Path], config: CleanConfig, out: Path, prompt: str) -> Path:
+    """Take conversations through the cleaning pipeline.
+
+    Raises:
+        ValueError: None is left.
+    """
+    made = clean(sources, config, out, prompt=prompt)
+    rows = made.report["rows"]
+    if not rows["written"]:
+        raise ValueError(f"data.clean leaves none of {rows['read']} rows: {made.report['rejected']}; see {made.path}")
+    logger.info(
+        "clean: kept %(kept)s of %(read)s conversations, wrote %(written)s; report in %(path)s",
+        {**rows, "path": made.path / PAGE_FILE},
+    )
+    return made.path / CLEAN_FILE
 
 
 def check_sources(config: Config) -> None:
