@@ -12,7 +12,7 @@ import json
 import logging
 import os
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing
 from itertools import islice
@@ -177,7 +177,7 @@ class _Run:
                 question, gt, messages, source, turns = store[row]
                 writer.add(question=question, messages=messages, gt=gt, source=source, turns=turns, copy=copy)
 
-    def _outcomes(self, items: Iterable[Item]) -> Iterator[Clean | Rejected]:
+    def _outcomes(self, items: Iterable[Item]) -> Generator[Clean | Rejected, None, None]:
         processed = _processed(items, self._config, self._prompt, self._workers)
         if self._config.correctness == "none":
             yield from processed

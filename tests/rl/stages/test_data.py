@@ -109,3 +109,22 @@ def test_sources_are_checked_when_they_will_be_read(
     else:
         with pytest.raises(ConfigError, match=message):
             data.check_sources(make_config(**groups))
+
+
+def test_conversations_go_through_the_cleaning_pipeline_when_asked(
+    make_config: Callable[..., Config], setting: Setting, policy_folder: Path, conversations: Path
+) -> None:
+    clean = {"thresholds": [], "multipliers": [3], "correctness": "exact"}
+    config = make_config(data={"oracle": 2, "clean": clean}, sft={"data": str(conversations)})
+    folder = RunFolder(config)
+    assert data.run(folder, setting, policy_folder).rows == 9
+    (report,) = (folder.root / "data").glob("clean-*/report.json")
+    assert json.loads(report.read_text())["rows"] == {"read": 3, "kept": 3, "rejected": 0, "written": 9}
+
+
+def test_a_pipeline_that_leaves_nothing_names_the_setting(
+    make_config: Callable[..., Config], setting: Setting, policy_folder: Path, conversations: Path
+) -> None:
+    given = {"data": {"oracle": None, "clean": {"multipliers": [0, 0, 0]}}, "sft": {"data": str(conversations)}}
+    with pytest.raises(ConfigError, match=r"data\.clean leaves none of 1 rows"):
+        data.run(RunFolder(make_config(**given)), setting, policy_folder)
