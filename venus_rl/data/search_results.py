@@ -30,7 +30,7 @@ def parse_search_results(text: str, *, reference: bool = False) -> str:
     """
     text = text.replace("<tool_response>", "").replace("</tool_response>", "").strip()
     records: list[dict[str, Any]] = []
-    for header, lines in _blocks(text.splitlines(), split=not reference):
+    for header, lines in _blocks([line.strip() for line in text.splitlines()], split=not reference):
         if header or reference:
             records.append({"query": _query(header), "web_page_info_list": _results(lines)})
         elif message := "\n".join(lines).strip():
@@ -44,16 +44,17 @@ def parse_search_results(text: str, *, reference: bool = False) -> str:
 
 def _blocks(lines: list[str], split: bool) -> list[tuple[str, list[str]]]:
     """Headers with the lines below them; with ``split`` also the parts between separators, under an empty header."""
-    blocks: list[tuple[str, list[str]]] = [("", [])]
-    for line in lines:
-        stripped = line.strip()
-        if _HEADER.match(stripped):
-            blocks.append((stripped, []))
-        elif split and stripped == _SEPARATOR:
-            blocks.append(("", []))
-        else:
-            blocks[-1][1].append(line)
-    return blocks if split else [block for block in blocks if block[0]] or blocks
+    # There are thousands of lines: those that may begin a block are picked out first.
+    starts = [n for n, line in enumerate(lines) if line.startswith("A Google") and _HEADER.match(line)]
+    headers = set(starts)
+    if split:
+        starts = sorted(starts + [n for n, line in enumerate(lines) if line == _SEPARATOR])
+    elif not starts:
+        return [("", lines)]
+    blocks = [("", lines[: starts[0]] if starts else lines)] if split else []
+    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
+        blocks.append((lines[start] if start in headers else "", lines[start + 1 : end]))
+    return blocks
 
 
 def _query(header: str) -> str:
@@ -66,21 +67,15 @@ def _unquoted(query: str) -> str:
 
 
 def _results(lines: list[str]) -> list[dict[str, str]]:
-    stripped = [line.strip() for line in lines]
-    if "## Web Results" in stripped:
-        stripped = stripped[stripped.index("## Web Results") + 1 :]
-    entries: list[list[str]] = []
-    for line in stripped:
-        if _RESULT.match(line):
-            entries.append([line])
-        elif entries:
-            entries[-1].append(line)
+    if "## Web Results" in lines:
+        lines = lines[lines.index("## Web Results") + 1 :]
+    starts = [n for n, line in enumerate(lines) if line[:1].isdigit() and _RESULT.match(line)]
     results = []
-    for first, *body in entries:
-        link = _link(first)
+    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
+        link = _link(lines[start])
         if link is not None:
             title, url, rest = link
-            results.append({"title": title, "url": url, "snippet": _snippet([rest, *body])})
+            results.append({"title": title, "url": url, "snippet": _snippet([rest, *lines[start + 1 : end]])})
     return results
 
 
@@ -109,6 +104,9 @@ def _link(line: str) -> tuple[str, str, str] | None:
 
 def _closing(line: str, start: int, pair: str) -> int | None:
     """Position of the bracket that closes the one at ``start``."""
+    closed = line.find(pair[1], start)
+    if line.find(pair[0], start + 1, closed) < 0:  # nothing nested, nearly always
+        return closed if closed >= 0 else None
     depth = 0
     for index in range(start, len(line)):
         depth += (line[index] == pair[0]) - (line[index] == pair[1])
