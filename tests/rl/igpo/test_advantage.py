@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages, curriculum_weights, scatter_to_tokens
+from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages
+from venus_rl.igpo.events import scatter_to_tokens
+from venus_rl.igpo.schedule import curriculum_weights
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "advantage.json").read_text())["vectors"]
