@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages
 from venus_rl.igpo.events import scatter_to_tokens
-from venus_rl.igpo.schedule import curriculum_weights
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "advantage.json").read_text())["vectors"]
@@ -183,8 +182,7 @@ def test_same_outcome_groups_are_counted() -> None:
 
 
 def test_curriculum() -> None:
-    assert curriculum_weights(0, 10) == (0.5, 1.0)
-    assert curriculum_weights(5, 10) == (0.75, 0.75)
+
     rollouts = [rollout(gain(1.0), outcome(1.0)), rollout(gain(-1.0), outcome(0.0))]
     config = AdvantageConfig(mode="separate", gamma=1.0, curriculum_outcome=0.5, curriculum_gain=2.0, gain_weight=3.0)
     np.testing.assert_allclose(compute_advantages(rollouts, [0, 0], config).values[0], [6.5, 0.5], atol=1e-4)
