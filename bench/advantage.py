@@ -1,0 +1,108 @@
+"""From reward events to token advantages, beside per-sample loops: ``python -m bench.advantage``; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench.advantage_loop import loop_advantages
+from bench.env_throughput import Bar, machine, table
+from venus_env.evaluation.card import write_text_atomic
+from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages
+from venus_rl.igpo.events import scatter_to_tokens
+from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
+
+ROLLOUTS, GROUP, TOKENS = 128, 8, 262_144
+EVENTS = (10, 50, 200)
+"""Scored turns per rollout: a run with few visits, with many, and with every one of 200 turns scored."""
+EXAMPLES = """\
+examples:
+  python -m bench.advantage --out bench/results/advantage.json
+  python -m bench.advantage --rollouts 16 --tokens 8192 --repeats 2
+"""
+
+
+def batch(rollouts: int, tokens: int, events: int, seed: int) -> list[TurnRewards]:
+    """Rollouts with ``events`` gains at random tokens and a right or wrong answer at the last one."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for _ in range(rollouts):
+        positions = np.sort(rng.choice(tokens - 1, events, replace=False)).tolist()
+        gains = [
+            RewardEvent(position, float(rng.normal(0.05, 0.3)), "information_gain", turn)
+            for turn, position in enumerate(positions)
+        ]
+        outcome = RewardEvent(tokens - 1, float(rng.random() < 0.3), "outcome", events)
+        made.append(TurnRewards((*gains, outcome), events))
+    return made
+
+
+def row(rollouts: int, tokens: int, events: int, repeats: int, seed: int) -> dict[str, Any]:
+    """Time both ways on one batch and compare their results."""
+    made = batch(rollouts, tokens, events, seed)
+    groups = [index // GROUP for index in range(rollouts)]
+    # The loop knows neither the relative floor nor the clamp.
+    config = AdvantageConfig(relative_std_floor=0.0, clamp=None)
+    turns, whole = [], []
+    for _ in range(repeats + 1):  # the first one pays for fresh memory pages; a trainer's first step does too
+        started = time.perf_counter()
+        values = compute_advantages(made, groups, config).values
+        middle = time.perf_counter()
+        ours = scatter_to_tokens(made, values, tokens)
+        whole.append(time.perf_counter() - started)
+        turns.append(middle - started)
+
+    rewards = torch.zeros(rollouts, tokens)
+    for index, rollout in enumerate(made):
+        for event in rollout.events:
+            rewards[index, event.position] = event.value
+    mask = torch.ones(rollouts, tokens, dtype=torch.int64)
+    started = time.perf_counter()
+    theirs = loop_advantages(rewards, mask, groups, "scaled_separate", config.gamma)
+    loop = time.perf_counter() - started
+    return {
+        "rollouts": rollouts,
+        "tokens": tokens,
+        "events": events,
+        "first_s": whole[0],
+        "median_s": float(np.median(whole[1:])),
+        "of_that_turns_s": float(np.median(turns[1:])),
+        "loop_s": loop,
+        "speedup": loop / float(np.median(whole[1:])),
+        "largest_difference": float(np.abs(ours - theirs.numpy()).max()),
+    }
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.advantage",
+        description="Time the way from reward events to token advantages, beside per-sample loops.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--rollouts", type=int, default=ROLLOUTS, help=f"rows of the batch (default: {ROLLOUTS})")
+    parser.add_argument("--tokens", type=int, default=TOKENS, help=f"tokens per row (default: {TOKENS})")
+    parser.add_argument("--repeats", type=int, default=9, help="timed calls after the first one (default: 9)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the batch (default: 0)")
+    arguments = parser.parse_args(argv)
+    rows = [row(arguments.rollouts, arguments.tokens, n, arguments.repeats, arguments.seed) for n in EVENTS]
+    limits = [
+        *(Bar(f"{r['events']} events: seconds", r["median_s"], 0.5).record() for r in rows),
+        *(Bar(f"{r['events']} events: difference", r["largest_difference"], 1e-3).record() for r in rows),
+    ]
+    print(f"{table(rows)}\n\n{table(limits)}")
+    if arguments.out is not None:
+        result = {"schema": "venus.bench/1", "machine": machine(), "seed": arguments.seed, "advantage": rows}
+        write_text_atomic(arguments.out, json.dumps(result | {"bars": limits}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
