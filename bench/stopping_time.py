@@ -30,7 +30,7 @@ from venus_env.evaluation.card import write_text_atomic
 from venus_env.protocol.turns import Turn
 from venus_env.tokens import TurnSpan
 from venus_rl.igpo.advantage import AdvantageConfig, Mode, compute_advantages
-from venus_rl.igpo.events import scatter_to_tokens
+from venus_rl.igpo.events import Floats, scatter_to_tokens
 from venus_rl.igpo.turn_rewards import Assignment, TurnRewardConfig, TurnRewards, build_turn_rewards
 
 Idle = Literal["visit_after", "search_before"]
@@ -120,10 +120,8 @@ def hints(
     lengths = np.array([rollout.events[-1].position + 1 for rollout in made])
     mean_length = float(sum(episode.probability * n for episode, n in zip(possible, lengths, strict=True)))
     total, weight = np.zeros((2, 2)), np.zeros((2, 2))  # unlucky or not × idle taken or not
-    for members, probability in _groups(possible, group):
-        rollouts = [made[m] for m in members]
-        values = compute_advantages(rollouts, [0] * group, config).values
-        tokens = scatter_to_tokens(rollouts, values, int(lengths.max()))
+    for members, probability, values in _played(possible, made, config, group):
+        tokens = scatter_to_tokens([made[m] for m in members], values, int(lengths.max()))
         own = lengths[list(members)]
         factor = {
             "tokens": np.full(group, group * mean_length / own.sum()),
@@ -138,13 +136,23 @@ def hints(
     return {"lucky": float(lucky), "unlucky": float(unlucky), "all": float(np.diff(total.sum(0) / weight.sum(0))[0])}
 
 
-def _groups(possible: list[Episode], group: int) -> Iterator[tuple[tuple[int, ...], float]]:
-    """All groups, up to order, with their probabilities."""
-    for members in itertools.combinations_with_replacement(range(len(possible)), group):
-        orders = math.factorial(group)
-        for times in Counter(members).values():
-            orders //= math.factorial(times)
-        yield members, orders * math.prod(possible[m].probability for m in members)
+def _played(
+    possible: list[Episode], made: list[TurnRewards], config: AdvantageConfig, group: int
+) -> Iterator[tuple[tuple[int, ...], float, list[Floats]]]:
+    """All groups, up to order: their episodes, probability and advantages."""
+    every = list(itertools.combinations_with_replacement(range(len(possible)), group))
+    # Each group is a batch of its own. Only the scale of gains looks at the batch, so without it all go in one call.
+    together = 1 if config.mode in ("scaled_separate", "separate_penalty") else len(every)
+    for first in range(0, len(every), together):
+        chunk = every[first : first + together]
+        rollouts = [made[m] for members in chunk for m in members]
+        values = compute_advantages(rollouts, [i // group for i in range(len(rollouts))], config).values
+        for number, members in enumerate(chunk):
+            orders = math.factorial(group)
+            for times in Counter(members).values():
+                orders //= math.factorial(times)
+            probability = orders * math.prod(possible[m].probability for m in members)
+            yield members, probability, values[number * group : (number + 1) * group]
 
 
 def tables(group: int) -> dict[str, list[dict[str, Any]]]:
