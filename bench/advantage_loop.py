@@ -33,7 +33,7 @@ def loop_advantages(
     for row in range(rewards.shape[0]):
         valid = response_mask[row].nonzero().flatten()
         if len(valid):
-            outcome_mask[row, valid[-1].item()] = True
+            outcome_mask[row, int(valid[-1].item())] = True
     gain_mask = response_mask.bool() & ~outcome_mask & (rewards != 0)
     outcome_at, gain_at = _places(outcome_mask), _places(gain_mask)
 
