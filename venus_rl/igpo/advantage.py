@@ -222,13 +222,13 @@ def _accumulated(events: Events, own: Floats, gamma: Floats, config: AdvantageCo
     sizes = np.bincount(rollout, minlength=len(events.counted))
     from_end = np.cumsum(sizes)[rollout] - 1 - np.arange(len(seen))
     order = np.argsort(from_end, kind="stable")
-    for level in np.split(order, np.cumsum(np.bincount(from_end))[:-1]) if len(seen) else []:
-        later = np.minimum(level + 1, len(seen) - 1)
-        value[level] += discount[level] * value[later]
+    for level in np.split(order, np.cumsum(np.bincount(from_end)))[1:-1]:
+        value[level] += discount[level] * value[level + 1]
+    nearest = np.searchsorted(seen, np.arange(len(own)))  # the event itself, or the next one that takes part
+    inside = nearest < len(seen)
+    inside[inside] = rollout[nearest[inside]] == events.rollout[inside]
     returns = np.zeros(len(own))
-    if len(seen):
-        nearest = np.minimum(np.searchsorted(seen, np.arange(len(own))), len(seen) - 1)
-        returns = np.where(rollout[nearest] == events.rollout, value[nearest], 0.0)
+    returns[inside] = value[nearest[inside]]
     return returns
 
 

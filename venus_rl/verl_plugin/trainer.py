@@ -79,9 +79,11 @@ class VenusTrainer(PPOTrainerSync):
         rules = self._pass_gate(rewards, metrics)
         advantages = compute_advantages([*rewards, *(_LOST for _ in lost)], [*groups, *lost], rules)
         width = int(fields["response_mask"].offsets().diff().max())
-        by_row = dict(zip(rows, zip(rewards, advantages.values, strict=False), strict=True))
-        every_row = [by_row.get(row, (_PADDING, _NOTHING)) for row in range(len(batch.tags))]
-        values = torch.from_numpy(scatter_to_tokens([r for r, _ in every_row], [v for _, v in every_row], width))
+        number = {row: index for index, row in enumerate(rows)}
+        order = [number.get(row) for row in range(len(batch.tags))]
+        in_rows = [_PADDING if index is None else rewards[index] for index in order]
+        own = [_NOTHING if index is None else advantages.values[index] for index in order]
+        values = torch.from_numpy(scatter_to_tokens(in_rows, own, width))
         trajectories = [Trajectory.model_validate(episode["trajectory"]) for episode in episodes]
         metrics.update(advantages.metrics)
         metrics.update(episode_metrics(trajectories))

@@ -167,6 +167,12 @@ def test_grpo_ignores_gains_but_not_penalties() -> None:
         np.testing.assert_allclose(values[1], [-1, -1], atol=1e-4)
 
 
+def test_grpo_gives_nothing_to_a_gain_that_no_other_event_follows() -> None:
+    rollouts = [rollout(outcome(1.0), gain(3.0)), rollout(outcome(0.0)), rollout(gain(2.0))]
+    values = compute_advantages(rollouts, [0, 0, 0], AdvantageConfig(algorithm="grpo", gamma=0.5)).values
+    np.testing.assert_allclose(np.concatenate(values), [1, 0, -1, 0], atol=1e-4)
+
+
 def test_excluded_rollouts_leave_the_statistics_and_depleted_groups_contribute_nothing() -> None:
     kept = [rollout(gain(0.1), outcome(1.0)), rollout(gain(0.4), outcome(0.0))]
     lost = rollout(gain(50.0), outcome(0.0), excluded=True)
