@@ -13,6 +13,7 @@ import torch
 
 from bench.advantage_loop import loop_advantages
 from bench.env_throughput import Bar, machine, table
+from venus_env.commands.arguments import positive
 from venus_env.evaluation.card import write_text_atomic
 from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages
 from venus_rl.igpo.events import scatter_to_tokens
@@ -92,11 +93,13 @@ def main(argv: list[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--out", type=Path, help="JSON file to write")
-    parser.add_argument("--rollouts", type=int, default=ROLLOUTS, help=f"rows of the batch (default: {ROLLOUTS})")
-    parser.add_argument("--tokens", type=int, default=TOKENS, help=f"tokens per row (default: {TOKENS})")
-    parser.add_argument("--repeats", type=int, default=15, help="timed calls (default: 15)")
+    parser.add_argument("--rollouts", type=positive, default=ROLLOUTS, help=f"rows of the batch (default: {ROLLOUTS})")
+    parser.add_argument("--tokens", type=positive, default=TOKENS, help=f"tokens per row (default: {TOKENS})")
+    parser.add_argument("--repeats", type=positive, default=15, help="timed calls (default: 15)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the batch (default: 0)")
     arguments = parser.parse_args(argv)
+    if arguments.tokens <= max(EVENTS):
+        parser.error(f"--tokens {arguments.tokens}: rollouts of {max(EVENTS)} scored turns need more than that")
     rows = [row(arguments.rollouts, arguments.tokens, n, arguments.repeats, arguments.seed) for n in EVENTS]
     limits = [
         *(Bar(f"{r['events']} events: best of {arguments.repeats} (s)", r["best_s"], 0.5).record() for r in rows),

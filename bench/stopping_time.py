@@ -26,6 +26,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bench.env_throughput import table
+from venus_env.commands.arguments import positive
 from venus_env.evaluation.card import write_text_atomic
 from venus_env.protocol.turns import Turn
 from venus_env.tokens import TurnSpan
@@ -211,9 +212,11 @@ def main(argv: list[str] | None = None) -> None:
         epilog="example:\n  python -m bench.stopping_time --group 4 --out bench/results/stopping_time.json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--group", type=int, default=4, help="rollouts per group (default: 4)")
+    parser.add_argument("--group", type=positive, default=4, help="rollouts per group, two or more (default: 4)")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     arguments = parser.parse_args(argv)
+    if arguments.group < 2:
+        parser.error("--group 1: a rollout alone has nothing to be compared with; use 2 or more")
     found = tables(arguments.group)
     for name, rows in found.items():
         print(f"\n{name}\n{table(rows)}")
