@@ -256,7 +256,8 @@ def load_config(path: Path | None, overrides: list[str]) -> Config:
                 raise ConfigError(f"argument {override!r} is not key=value, e.g. rl.steps=20 (see --help)")
         merged = OmegaConf.merge(merged, OmegaConf.from_dotlist(overrides))  # type: ignore[assignment]
         values = OmegaConf.to_container(merged, resolve=True)
-    except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError) as error:
+    except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError, IndexError) as error:
+        # The last comes from OmegaConf 2.3 for a key such as "[".
         place = f"--config {path}" if path is not None else "arguments"
         raise ConfigError(f"{place}: cannot read the configuration: {error}") from error
     if not isinstance(values, dict):
