@@ -74,6 +74,7 @@ class Runner:
                 out=self.out,
                 advantage=AdvantageConfig(algorithm=rl.algorithm, mode=rl.normalisation, gamma=rl.gamma),
                 max_excluded=rl.max_excluded,
+                verify_scores=self.venus.rollout.verify_scores,
             )
             trainer.init()
             manager = AgentLoopManagerTQ.create(
