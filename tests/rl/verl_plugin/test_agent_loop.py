@@ -20,7 +20,8 @@ from venus_rl.igpo.scoring import BoundaryScores
 from venus_rl.verl_plugin import agent_loop as module
 from venus_rl.verl_plugin.agent_loop import ResearchAgentLoop
 
-VISIT = '<think>Open it.</think>\n<tool_call>\n{"name": "visit", "arguments": {"url": "https://venus.wiki/Lyon", "goal": "mayor"}}\n</tool_call>'
+ARGUMENTS = '{"url": "https://venus.wiki/Lyon", "goal": "its mayor"}'
+VISIT = f'<think>Open it.</think>\n<tool_call>\n{{"name": "visit", "arguments": {ARGUMENTS}}}\n</tool_call>'
 ANSWER = "<think>Done.</think>\n<answer>Ann Mayor0</answer>"
 
 

@@ -68,7 +68,7 @@ def test_what_was_sampled_has_the_actors_probability_before_and_after_an_update(
 def test_contexts_come_from_the_cache(steps: list[dict[str, Any]]) -> None:
     for step in steps:
         read = step["scoring/tokens_read_per_boundary"] / step["scoring/requests_per_boundary"]
-        # The incomplete block, or a block more where the answer's prefix fills it; the opening alone is longer.
+        # The last, incomplete block of the context, then the pseudo answer.
         assert read < 2 * BLOCK < step["episode/context_tokens"]
         assert 0 < step["scoring/share_of_step"] < 1
 
