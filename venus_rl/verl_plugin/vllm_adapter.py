@@ -15,8 +15,8 @@ ANSWER_WITHIN_S = 300  # one bucket of weights takes seconds
 class TimedAdapter(ServerAdapter):
     """Raises where verl's own waits for ever: for a server that died while it was taking weights.
 
-    verl's sender blocks its process in ``socket.recv()`` (verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py
-    :149). It makes its sockets from the process-wide context, whose defaults are set here.
+    verl's sender blocks its process in ``socket.recv()`` (bucketed_weight_transfer.py:136 beside ``ServerAdapter``). It
+    makes its sockets from the process-wide context, whose defaults are set here.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
