@@ -154,7 +154,7 @@ class ResearchAgentLoop(AgentLoopBase):
                 if not conversation.turns:
                     raise
                 logger.exception("task %s: the rollout server failed", session.task.id)
-                session.abort(f"the rollout server failed: {type(error).__name__}: {error}")
+                session.abort(f"the rollout server failed: {self._reason(error)}")
                 break
             versions.setdefault("min_global_steps", output.extra_fields["min_global_steps"])
             versions["max_global_steps"] = output.extra_fields["max_global_steps"]
@@ -192,7 +192,7 @@ class ResearchAgentLoop(AgentLoopBase):
                 reply: BoundaryScores = await ray.get_actor(server).score.remote(request)
         except Exception as error:
             logger.exception("task %s: the rollout server failed to score", session.task.id)
-            session.episode.fail("judge_failure", f"scoring the answer failed: {type(error).__name__}: {error}")
+            session.episode.fail("judge_failure", f"scoring the answer failed: {self._reason(error)}")
             return None, []
         scores: list[float | None] = [None] * (len(turns) + 1)
         for boundary, score in zip(wanted, reply.scores, strict=True):
@@ -207,6 +207,11 @@ class ResearchAgentLoop(AgentLoopBase):
             ended=time.time(),
         )
         return record, scores
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, TimeoutError):
+            return f"no answer in {self.venus.rollout.request_timeout_s:g} s (rollout.request_timeout_s)"
+        return f"{type(error).__name__}: {error}"
 
     def _probes(self, task: Task) -> list[Probe]:
         """Pseudo answers, one per accepted answer."""

@@ -80,9 +80,7 @@ class PrefixScorer:
             async with self._room:
                 return await self._ask([*context, *probe.ids[:position]], probe.ids[position])
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(ask(position)) for position in range(probe.start, len(probe.ids))]
-        return [task.result() for task in tasks]
+        return await asyncio.gather(*(ask(position) for position in range(probe.start, len(probe.ids))))
 
     def _drop_failed(self, key: tuple[bytes, Probe], task: asyncio.Task[list[TokenScore]]) -> None:
         failed = task.cancelled() or task.exception() is not None
