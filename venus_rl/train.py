@@ -80,6 +80,8 @@ def run(config: Config) -> dict[str, Any]:
     # … and what the folder holds with other settings, before anything in it is replaced.
     folder = RunFolder(config)
     model = prepare.initial_model(folder, setting)
+    if config.rl.steps and wants("rl"):
+        rl.check_engine(config, model)
     rows = None
     if config.sft.enabled and config.stage in ("data", "sft", "all"):
         rows = data.run(folder, setting, model)

@@ -95,6 +95,7 @@ class Runner:
                 out=self.out,
                 schedule=advantage_schedule(self.venus.rl),
                 max_excluded=self.venus.rl.max_excluded,
+                verify_scores=self.venus.rollout.verify_scores,
             )
             trainer.init()
             manager = AgentLoopManagerTQ.create(

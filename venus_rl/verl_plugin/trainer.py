@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,12 @@ from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from venus_env.evaluation.card import write_text_atomic
 from venus_env.protocol.trajectory import Trajectory
+from venus_env.seeding import derive_seed
 from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages
 from venus_rl.igpo.events import scatter_to_tokens
+from venus_rl.igpo.probes import Probe, ProbeRequest
 from venus_rl.igpo.schedule import AdvantageSchedule, GateState, mean_outcome
+from venus_rl.igpo.scoring import ScoringRecord, covered_seconds, difference_metrics, scoring_metrics
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 from venus_rl.verl_plugin.advantage import offer
 from venus_rl.verl_plugin.episode_metrics import episode_metrics
@@ -47,12 +51,17 @@ class VenusTrainer(PPOTrainerSync):
         out: Folder of the RL stage: ``metrics.jsonl``, ``gate.jsonl`` and ``trajectories/`` are written here.
         schedule: How turn rewards become advantages.
         max_excluded: Stop when more than this share of a step's rollouts is lost to infrastructure.
+        verify_scores: Rollouts per step whose answer scores are computed once more by the actor.
     """
 
-    def __init__(self, config: Any, *, out: Path, schedule: AdvantageSchedule, max_excluded: float) -> None:
+    def __init__(
+        self, config: Any, *, out: Path, schedule: AdvantageSchedule, max_excluded: float, verify_scores: int
+    ) -> None:
         self._out = out
         self._schedule = schedule
         self._max_excluded = max_excluded
+        self._verified = verify_scores
+        self._scoring_s = 0.0
         super().__init__(config=config)
 
     def _init_resource_pool_mgr(self) -> None:
@@ -87,6 +96,14 @@ class VenusTrainer(PPOTrainerSync):
         trajectories = [Trajectory.model_validate(episode["trajectory"]) for episode in episodes]
         metrics.update(advantages.metrics)
         metrics.update(episode_metrics(trajectories))
+        scored = {
+            batch.keys[row]: ScoringRecord(**episode["scoring"])
+            for row, episode in zip(rows, episodes, strict=True)
+            if episode["scoring"] is not None
+        }
+        metrics.update(scoring_metrics(list(scored.values())))
+        metrics.update(self._verify(scored, batch.partition_id))
+        self._scoring_s = covered_seconds(scored.values())
         self._write_trajectories(trajectories)
         excluded = len(lost) + sum(reward.excluded for reward in rewards)
         metrics["episode/lost"] = len(lost)
@@ -103,7 +120,28 @@ class VenusTrainer(PPOTrainerSync):
         self, batch: Any, metrics: dict[str, Any], timing_raw: Any, global_steps: int, epoch: int
     ) -> None:
         super()._compute_metrics(batch, metrics, timing_raw, global_steps=global_steps, epoch=epoch)
+        metrics["scoring/share_of_step"] = self._scoring_s / timing_raw["step"]
         append_metrics(self._out / "metrics.jsonl", global_steps, metrics)
+
+    def _verify(self, scored: dict[str, ScoringRecord], partition_id: str) -> dict[str, float]:
+        """Compare scores of the rollout servers with the actor's, which has the same weights at this point."""
+        seed = derive_seed(self.config.data.seed, self.global_steps)
+        keys = random.Random(seed).sample(sorted(scored), min(self._verified, len(scored)))
+        if not keys:
+            return {}
+        fields = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=["prompts", "responses"])
+        requests = [
+            ProbeRequest(
+                [*prompt.tolist(), *response.tolist()],
+                scored[key].boundaries,
+                [Probe(tuple(ids), start) for ids, start in scored[key].probes],
+            )
+            for key, prompt, response in zip(keys, fields["prompts"], fields["responses"], strict=True)
+        ]
+        temperature = self.config.actor_rollout_ref.rollout.temperature or 1.0
+        own = self.actor_rollout_wg.score_boundaries(requests, temperature)[0]  # each worker has all of them
+        server = [score for key in keys for score in scored[key].scores]
+        return difference_metrics(server, [score for scores in own for score in scores])
 
     def _lost(self, groups: list[str]) -> list[str]:
         """Group of each rollout that is missing: its agent loop raised, and verl kept only the siblings, if any."""

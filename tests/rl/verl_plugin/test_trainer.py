@@ -16,7 +16,9 @@ from verl.trainer.ppo.v1 import PPOTrainerSync
 from venus_env.protocol.trajectory import Trajectory
 from venus_rl.config import RLConfig
 from venus_rl.igpo.advantage import AdvantageConfig
+from venus_rl.igpo.probes import Probe, ProbeRequest
 from venus_rl.igpo.schedule import AdvantageSchedule, GateState
+from venus_rl.igpo.scoring import ScoringRecord
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 from venus_rl.verl_plugin import trainer as module
 from venus_rl.verl_plugin.advantage import turn_advantages
@@ -68,7 +70,9 @@ def test_turn_rewards_survive_the_way_between_processes() -> None:
 # ---- one step, with what the transfer queue and verl's own advantage step would hold ----
 
 
-def episode(outcome: float, tokens: int, *, excluded: bool = False) -> dict[str, Any]:
+def episode(
+    outcome: float, tokens: int, *, excluded: bool = False, scoring: ScoringRecord | None = None
+) -> dict[str, Any]:
     events = () if excluded else (RewardEvent(tokens - 1, outcome, "outcome", 0),)
     trajectory = Trajectory.model_validate(
         {
@@ -81,7 +85,8 @@ def episode(outcome: float, tokens: int, *, excluded: bool = False) -> dict[str,
         }
     )
     rewards = asdict(TurnRewards(events, 0, excluded))
-    return {"venus": json.dumps({"rewards": rewards, "trajectory": trajectory.record()})}
+    scored = None if scoring is None else asdict(scoring)
+    return {"venus": json.dumps({"rewards": rewards, "scoring": scored, "trajectory": trajectory.record()})}
 
 
 class Step:
@@ -94,6 +99,7 @@ class Step:
         self.trainer._out, self.trainer._max_excluded = out, max_excluded
         self.trainer._schedule = AdvantageSchedule(base=AdvantageConfig(relative_std_floor=0.0), **schedule)
         self.trainer.config, self.trainer.global_steps = config, 7
+        self.trainer._verified = 0
         self.metrics: dict[str, Any] = {}
         self.monkeypatch = monkeypatch
 
@@ -272,5 +278,83 @@ def test_metrics_of_a_step_are_written_after_verls_own(monkeypatch: pytest.Monke
     monkeypatch.setattr(PPOTrainerSync, "_compute_metrics", own)
     trainer = object.__new__(VenusTrainer)
     trainer._out = tmp_path
-    trainer._compute_metrics(None, {"episode/score": 1.0}, {}, global_steps=4, epoch=0)
-    assert rows(tmp_path / "metrics.jsonl") == [{"step": 4, "episode/score": 1.0, "timing_s/step": 2.0}]
+    trainer._scoring_s = 0.5
+    trainer._compute_metrics(None, {"episode/score": 1.0}, {"step": 2.0}, global_steps=4, epoch=0)
+    assert rows(tmp_path / "metrics.jsonl") == [
+        {"step": 4, "episode/score": 1.0, "timing_s/step": 2.0, "scoring/share_of_step": 0.25}
+    ]
+
+
+# ---- scores of the rollout servers against the actor's ----
+
+
+class Actor:
+    """The worker group: two workers, each of which scores everything, with scores of -1."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[ProbeRequest], float]] = []
+
+    def score_boundaries(self, requests: list[ProbeRequest], temperature: float) -> list[list[list[float]]]:
+        self.asked.append((requests, temperature))
+        return [[[-1.0] * len(request.boundaries) for request in requests]] * 2
+
+
+def verify(monkeypatch: pytest.MonkeyPatch, config: Any, scored: dict[str, ScoringRecord], count: int) -> Any:
+    def get(keys: list[str], **_: Any) -> dict[str, list[torch.Tensor]]:
+        number = [int(key[1:]) for key in keys]
+        return {
+            "prompts": [torch.tensor([10 * n, 10 * n + 1]) for n in number],
+            "responses": [torch.tensor([7, 8, 9]) for _ in number],
+        }
+
+    monkeypatch.setattr(module.tq, "kv_batch_get", get)
+    trainer = object.__new__(VenusTrainer)
+    trainer.config, trainer.global_steps, trainer._verified = config, 3, count
+    trainer.actor_rollout_wg = Actor()
+    return trainer.actor_rollout_wg, trainer._verify(scored, "train")
+
+
+def records(count: int) -> dict[str, ScoringRecord]:
+    return {
+        f"k{n}": ScoringRecord([2, 4], [([5, 6], 1)], [-1.0, -1.0 - n / 10], 4, 40, 0.0, 1.0)
+        for n in range(1, count + 1)
+    }
+
+
+def test_a_sample_of_the_scores_is_computed_by_the_actor(
+    monkeypatch: pytest.MonkeyPatch, rl_config: Callable[..., Any]
+) -> None:
+    actor, metrics = verify(monkeypatch, rl_config(rollout={"temperature": 0.7}), records(1), 2)
+    assert actor.asked == [([ProbeRequest([10, 11, 7, 8, 9], [2, 4], [Probe((5, 6), 1)])], 0.7)]
+    assert metrics == {
+        "scoring/verified": 2.0,
+        "scoring/difference_max": pytest.approx(0.1),
+        "scoring/difference_mean": pytest.approx(0.05),
+    }
+
+
+def test_the_sample_has_the_configured_size_and_repeats(
+    monkeypatch: pytest.MonkeyPatch, rl_config: Callable[..., Any]
+) -> None:
+    chosen = [verify(monkeypatch, rl_config(), records(9), 3)[0].asked for _ in range(2)]
+    assert len(chosen[0][0][0]) == 3
+    assert chosen[0] == chosen[1]
+
+
+@pytest.mark.parametrize(("scored", "count"), [({}, 2), (records(3), 0)])
+def test_nothing_to_verify_asks_nobody(
+    monkeypatch: pytest.MonkeyPatch, rl_config: Callable[..., Any], scored: dict[str, ScoringRecord], count: int
+) -> None:
+    actor, metrics = verify(monkeypatch, rl_config(), scored, count)
+    assert actor.asked == []
+    assert metrics == {}
+
+
+def test_costs_of_scoring_are_metrics(step: Callable[..., Step], monkeypatch: pytest.MonkeyPatch) -> None:
+    scored = ScoringRecord([2, 4], [([5, 6], 1)], [-1.0, -1.0], 4, 40, 10.0, 12.0)
+    made = episode
+    monkeypatch.setitem(globals(), "episode", lambda *values, **options: made(*values, **options, scoring=scored))
+    one = step()
+    one.run(("a", 1.0, 3, False), ("a", 0.0, 2, False))
+    assert one.metrics["scoring/tokens_read_per_boundary"] == 20
+    assert one.trainer._scoring_s == 2.0
