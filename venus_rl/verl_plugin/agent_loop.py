@@ -30,6 +30,7 @@ from venus_env.setting import Setting
 from venus_env.tasks.task import Task
 from venus_env.tokens import Conversation, Renderer
 from venus_rl.config import Config
+from venus_rl.device import device_of
 from venus_rl.igpo.probes import Probe, ProbeRequest
 from venus_rl.igpo.turn_rewards import TurnRewardConfig, build_turn_rewards
 from venus_rl.verl_plugin.rollout import server_name
@@ -157,7 +158,7 @@ class ResearchAgentLoop(AgentLoopBase):
             and (not visits_only or turn.tool == "visit")
             and turn.index + 1 < len(conversation.boundaries)
         ]
-        server = ray.get_actor(server_name(seed % self.venus.run.processes))
+        server = ray.get_actor(server_name(seed % device_of(self.venus).replicas))
         request = ProbeRequest(conversation.ids, [conversation.boundaries[b] for b in wanted], self._probes(task))
         scores: list[float | None] = [None] * (len(trajectory.turns) + 1)
         for boundary, score in zip(wanted, await server.score.remote(request), strict=True):

@@ -1,6 +1,6 @@
-"""verl's actor worker and FSDP2 engine on the CPU.
+"""verl's actor worker; on the CPU also its FSDP2 engine.
 
-Two facts of verl 0.9.1 are met here by subclassing, not by patching:
+On GPUs verl's own classes do the work. Two facts of verl 0.9.1 are met here by subclassing, not by patching:
 
 * ``verl/utils/distributed.py:63,89`` build the backend string ``"cpu:gloo,cpu:gloo"`` on a CPU platform, which torch
   rejects. The process group is therefore made before verl asks for it (its own call is then a no-op).
@@ -18,6 +18,10 @@ from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from venus_rl.verl_plugin import rollout as rollout  # registers the rollout engine in every worker process
+
+
+class GpuActorRolloutRefWorker(ActorRolloutRefWorker):
+    """verl's worker; being of this module, it registers our rollout engines wherever Ray unpickles it."""
 
 
 class CpuTrainingWorker(TrainingWorker):
