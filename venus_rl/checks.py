@@ -229,7 +229,7 @@ def _divides(key: str, value: str, number: int, parts: int, what: str, fix: str)
     if number % parts:
         verb = "do not divide among" if "×" in key else "is not a multiple of"
         return Finding("error", key, value, f"{verb} {what}", fix)
-    return Finding("ok", key, value, f"divides among {what}")
+    return Finding("ok", key, value, f"{'divide' if '×' in key else 'divides'} among {what}")
 
 
 def _heads_split(shape: ModelShape, size: int) -> bool:

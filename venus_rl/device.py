@@ -38,7 +38,7 @@ class Device:
     per_node: int
     tensor_parallel: int
     sequence_parallel: int
-    engine: Literal["transformers"]
+    engine: Literal["transformers", "vllm"]
     dtype: Literal["float32", "bfloat16"]
     attention: Literal["sdpa", "eager", "flash_attention_2"]
     workers: int
@@ -70,13 +70,14 @@ def device_of(config: Config) -> Device:
     """Describe how ``config`` runs on this machine."""
     kind = config.run.device if config.run.device != "auto" else detect()
     cuda, gpu, model = kind == "cuda", config.gpu, config.model
+    engine = _engine(config)
     return Device(
         kind=kind,
         nodes=gpu.nodes if cuda else 1,
         per_node=gpu.per_node if cuda else config.run.processes,
-        tensor_parallel=1,  # a transformers replica is one process
+        tensor_parallel=gpu.tensor_parallel if engine == "vllm" else 1,  # a transformers replica is one process
         sequence_parallel=gpu.sequence_parallel if cuda else 1,
-        engine="transformers",
+        engine=engine,
         dtype=model.dtype if model.dtype != "auto" else ("bfloat16" if cuda else "float32"),
         attention=model.attention if model.attention != "auto" else _attention(cuda),
         workers=config.rollout.workers if cuda else min(config.rollout.workers, os.cpu_count() or 1),
@@ -94,6 +95,10 @@ def detect() -> Kind:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _engine(config: Config) -> Literal["transformers", "vllm"]:
+    return "transformers" if config.rollout.engine == "auto" else config.rollout.engine
 
 
 def _attention(cuda: bool) -> Literal["sdpa", "flash_attention_2"]:

@@ -97,8 +97,12 @@ def load_tokenizer(config: Config) -> Any:
     from transformers import AutoTokenizer
 
     path = tokenizer_path(config)
+    if not any(path.glob("tokenizer*")):
+        raise ConfigError(
+            f"model.path={config.model.path}: {path} has no tokenizer files; give the model's whole folder"
+        )
     try:
-        return AutoTokenizer.from_pretrained(path)
+        return AutoTokenizer.from_pretrained(path, local_files_only=True)
     except Exception as error:  # tokenizers raises bare Exception on damaged files
         raise ConfigError(f"model.path={config.model.path}: {path} has no usable tokenizer ({error})") from error
 
@@ -182,11 +186,12 @@ def select_tasks(setting: Setting, split: str, hops: list[int] | None = None, ke
 
 
 def prompt_lengths(setting: Setting, renderer: Renderer, tasks: list[Task]) -> Iterator[tuple[str, int]]:
-    """Yield id and tokens of each task's prompt."""
+    """Yield id and tokens of each task's prompt; the system prompt, long and always the same, is encoded once."""
     env = setting.config
-    system = system_prompt(setting.tools, env.prompt, env.current_date)
+    frame = len(renderer.encode_prompt(system_prompt(setting.tools, env.prompt, env.current_date), ""))
+    empty = len(renderer.encode_user(""))
     for task in tasks:
-        yield task.id, len(renderer.encode_prompt(system, task.question))
+        yield task.id, frame + len(renderer.encode_user(task.question)) - empty
 
 
 def initial_model(folder: RunFolder, setting: Setting) -> Path:

@@ -17,6 +17,7 @@ _PRECISION: dict[Kind, dict[str, str]] = {
     "cpu": {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
     "cuda": {"param_dtype": "bf16", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
 }
+_LONGEST_DENSE_ROW = 8192
 AGENT_LOOP = "venus_research"
 AGENT_LOOP_CLASS = "venus_rl.verl_plugin.agent_loop.ResearchAgentLoop"
 
@@ -195,10 +196,13 @@ def _engine_options(group: str, config: Config, device: Device) -> dict[str, Any
 def _packs(device: Device, longest: int, micro_batch_tokens: int) -> bool:
     """Whether several sequences share a forward pass.
 
-    Without FlashAttention packed sequences need a dense mask, so packing up to the longest would cost its square in
-    memory: where one may be longer than a micro-batch, each goes alone and needs none.
+    Without FlashAttention packed sequences need a dense mask, the square of the row in memory and time. So they are not
+    packed where one may be longer than a micro-batch (rows would grow to the longest), nor into very long rows: each
+    then goes alone and needs no mask.
     """
-    return device.attention == "flash_attention_2" or longest <= micro_batch_tokens
+    if device.attention == "flash_attention_2":
+        return True
+    return longest <= micro_batch_tokens <= _LONGEST_DENSE_ROW
 
 
 def _tokens_per_process(device: Device, longest: int, micro_batch_tokens: int) -> int:
