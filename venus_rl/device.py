@@ -85,8 +85,11 @@ def device_of(config: Config) -> Device:
 
 
 def pinned(config: Config) -> Config:
-    """Replace ``run.device=auto`` by what this machine has, for processes that do not see its GPUs."""
-    return config.model_copy(update={"run": config.run.model_copy(update={"device": device_of(config).kind})})
+    """Replace ``auto`` of device and rollout engine by what this machine has, for processes that do not see its GPUs."""
+    device = device_of(config)
+    run = config.run.model_copy(update={"device": device.kind})
+    rollout = config.rollout.model_copy(update={"engine": device.engine})
+    return config.model_copy(update={"run": run, "rollout": rollout})
 
 
 @functools.cache

@@ -51,7 +51,9 @@ def rollout_rows() -> list[str]:
     for tensor in (1, 2, 4, 8):
         one = replace(plan(1), tensor_parallel=tensor)
         room = sizing.rollout_memory(SHAPE, one, GPU)["keys and values"]
-        held = [sizing.sequences_in_memory(SHAPE, one, GPU, tokens) * 8 // tensor for tokens in (261_000, 97_875, 48_937)]
+        held = [
+            sizing.sequences_in_memory(SHAPE, one, GPU, tokens) * 8 // tensor for tokens in (261_000, 97_875, 48_937)
+        ]
         rows[str(tensor)] = [f"{room / GIB:.1f}", *map(str, held)]
     return table(rows)
 

@@ -41,6 +41,6 @@ def test_agent_loops_do_not_outnumber_cores_on_the_cpu(monkeypatch: pytest.Monke
 def test_auto_is_what_is_there_and_stays_so(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "detect", lambda: found)
     settled = pinned(config("auto"))
-    assert settled.run.device == found
+    assert (settled.run.device, settled.rollout.engine) == (found, "transformers")
     monkeypatch.setattr(device, "detect", lambda: "another")
     assert device_of(settled).kind == found

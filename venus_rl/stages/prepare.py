@@ -7,7 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +133,8 @@ def model_shape(config: Config) -> ModelShape:
         )
     if model.shrink is None:
         return shape
+    if tokenizer_path(config) == BASE_MODEL:
+        shape = replace(shape, vocab=read_shape(BASE_MODEL).vocab)
     if isinstance(model.shrink, ShrinkConfig):
         return shrink_shape(shape, **model.shrink.model_dump(exclude_none=True))
     return shrink_shape(shape, model.shrink)

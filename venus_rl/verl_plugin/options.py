@@ -54,7 +54,7 @@ def sft_options(
         "data.seed": config.run.seed,
         "model.path": str(model),
         **_model_options("model", config, device),
-        **_engine_options("engine", config, device),
+        **_fsdp_options("engine", config, device),
         "optim.lr": config.sft.lr,
         "optim.lr_scheduler_type": "cosine",
         "optim.lr_warmup_steps_ratio": config.sft.warmup,
@@ -108,7 +108,7 @@ def rl_options(
         "data.seed": config.run.seed,
         "actor_rollout_ref.model.path": str(model),
         **_model_options("actor_rollout_ref.model", config, device),
-        **_engine_options(f"{actor}.fsdp_config", config, device),
+        **_fsdp_options(f"{actor}.fsdp_config", config, device),
         f"{actor}.strategy": "fsdp2",
         f"{actor}.use_torch_compile": False,
         f"{actor}.ppo_mini_batch_size": config.rl.prompts,  # in prompts; verl multiplies by rollout.n
@@ -129,7 +129,7 @@ def rl_options(
         f"{actor}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
         f"{actor}.checkpoint.load_contents": ["model", "optimizer", "extra"],
         f"{ref}.strategy": "fsdp2",
-        **_engine_options(f"{ref}.fsdp_config", config, device),
+        **_fsdp_options(f"{ref}.fsdp_config", config, device),
         f"{ref}.log_prob_micro_batch_size_per_gpu": 1,  # without packing
         f"{rollout}.name": ENGINE,
         f"{rollout}.n": config.rl.group,
@@ -179,7 +179,7 @@ def _model_options(group: str, config: Config, device: Device) -> dict[str, Any]
     }
 
 
-def _engine_options(group: str, config: Config, device: Device) -> dict[str, Any]:
+def _fsdp_options(group: str, config: Config, device: Device) -> dict[str, Any]:
     offload = device.kind == "cuda" and config.gpu.offload
     return {
         f"{group}.strategy": "fsdp2",
