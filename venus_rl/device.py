@@ -85,7 +85,7 @@ def device_of(config: Config) -> Device:
 
 
 def pinned(config: Config) -> Config:
-    """Replace ``auto`` of device and rollout engine by what this machine has, for processes that do not see its GPUs."""
+    """Replace ``auto`` of device and engine by what this machine has, for processes that do not see its GPUs."""
     device = device_of(config)
     run = config.run.model_copy(update={"device": device.kind})
     rollout = config.rollout.model_copy(update={"engine": device.engine})

@@ -88,17 +88,18 @@ def _target(config: Config, request: Request) -> tuple[Device, Hardware | None, 
     """The device to plan for: this machine's, or GPUs that are not here."""
     import torch
 
-    wants_gpus = request.gpu is not None or config.run.device == "cuda" or "gpu" in config.model_fields_set
     seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
     here = [torch.cuda.get_device_properties(index) for index in range(seen)]
+    meant = seen > 0 or ("gpu" in config.model_fields_set and config.model.shrink is None)
+    wants_gpus = request.gpu is not None or config.run.device == "cuda" or (config.run.device == "auto" and meant)
     gpu = config.gpu
     if not wants_gpus:
         device = device_of(config)
-        return device, _named(here) if device.kind == "cuda" else None, [_device_finding(device, seen)]
+        return device, None, [Finding("ok", "run.device", device.kind, f"with {device.processes} processes")]
     on_gpus = config.model_copy(update={"run": config.run.model_copy(update={"device": "cuda"})})
-    planned = replace(device_of(on_gpus), tensor_parallel=gpu.tensor_parallel)
+    planned = device_of(on_gpus)
     if not seen:  # what a GPU machine is expected to have
-        planned = replace(planned, attention="flash_attention_2")
+        planned = replace(planned, attention="flash_attention_2", engine="vllm", tensor_parallel=gpu.tensor_parallel)
     hardware = HARDWARE[request.gpu] if request.gpu else _named(here) or HARDWARE["a100-80gb"]
     if seen >= gpu.per_node:
         return planned, hardware, [Finding("ok", "gpu.per_node", str(gpu.per_node), f"{seen} {here[0].name} are here")]
@@ -113,11 +114,6 @@ def _target(config: Config, request: Request) -> tuple[Device, Hardware | None, 
     text = f"but torch sees no GPU on this machine; what follows is a plan for {hardware.name}"
     fix = "" if level == "ok" else "run it where the GPUs are; model.shrink=16 tries the configuration on a CPU"
     return planned, hardware, [Finding(level, "gpu.per_node", str(gpu.per_node), text, fix)]
-
-
-def _device_finding(device: Device, seen: int) -> Finding:
-    what = f"{device.processes} processes" if device.kind == "cpu" else f"{seen} GPUs are here"
-    return Finding("ok", "run.device", device.kind, what)
 
 
 def _named(here: list[Any]) -> Hardware | None:
@@ -148,7 +144,7 @@ def plan_of(config: Config, device: Device) -> Plan:
         checkpointing=cuda and gpu.checkpointing,
         offload=cuda and gpu.offload,
         fused_logits=cuda and gpu.fused_logits,
-        rollout_memory=gpu.rollout_memory if cuda else 0.0,
+        rollout_memory=gpu.rollout_memory if device.engine == "vllm" else 0.0,
         reference=rl.kl > 0,
         max_batch=config.rollout.max_batch,
     )

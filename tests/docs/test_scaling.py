@@ -22,7 +22,7 @@ DOC = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
 
 def plan(nodes: int) -> Plan:
     config = CONFIG.model_copy(update={"gpu": CONFIG.gpu.model_copy(update={"nodes": nodes})})
-    device = replace(device_of(config), tensor_parallel=config.gpu.tensor_parallel)
+    device = replace(device_of(config), engine="vllm", tensor_parallel=config.gpu.tensor_parallel)
     return plan_of(config, device)
 
 

@@ -99,7 +99,8 @@ def test_logits_are_named_where_they_do_not_fit(command: Command) -> None:
 
 
 def test_a_shrunk_model_is_checked_as_such(command: Command) -> None:
-    _, result = command("model.shrink=16", "run.device=cpu", "rl.prompts=8", config=FOUR)
+    status, result = command("model.shrink=16", "rl.prompts=8", config=FOUR)
+    assert (status, found(result, "run.device")["value"]) == (0, "cpu")
     assert result["estimate"]["parameters"] < 2e6
     assert found(result, "model.path")["level"] == "ok"
 
