@@ -15,12 +15,13 @@
 #   TURNS    100     turns of an episode
 #   PROMPTS  8       questions a step, 8 rollouts each
 #   OUT      a new folder; run files are left there
+#   LIMIT    480     seconds after which training is stopped
 #   PYTHON   python3
 # Further arguments are settings: bench/gpu_smoke.sh rollout.engine=transformers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-SHRINK="${SHRINK:-1}" WINDOW="${WINDOW:-16384}" TURNS="${TURNS:-100}" PROMPTS="${PROMPTS:-8}" PYTHON="${PYTHON:-python3}"
+SHRINK="${SHRINK:-1}" WINDOW="${WINDOW:-16384}" TURNS="${TURNS:-100}" PROMPTS="${PROMPTS:-8}" LIMIT="${LIMIT:-480}" PYTHON="${PYTHON:-python3}"
 OUT="${OUT:-$(mktemp -d)/gpu-smoke}"
 SETTINGS=(
   run.dir="$OUT" model.path=models/none model.shape=qwen3-0.6b model.shrink="$SHRINK"
@@ -33,6 +34,6 @@ SETTINGS=(
 
 "$PYTHON" -m venus_rl.doctor "${SETTINGS[@]}" || { echo "gpu_smoke: the doctor found errors" >&2; exit 1; }
 started=$SECONDS
-timeout 480 "$PYTHON" -m venus_rl.train "${SETTINGS[@]}"
+timeout "$LIMIT" "$PYTHON" -m venus_rl.train "${SETTINGS[@]}"
 echo "gpu_smoke: $((SECONDS - started)) s in all; run files in $OUT"
 "$PYTHON" -m bench.step_split "$OUT"

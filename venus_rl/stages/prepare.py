@@ -60,6 +60,7 @@ def check_model(config: Config) -> None:
                 raise ConfigError(
                     f"model.path={config.model.path}: {path} is no Hugging Face folder (it has {what}); "
                     "give one, or set model.init.hidden=160 to make a small random model"
+                    + (", or model.shrink=16 to try this configuration with one" if config.model.shape else "")
                 )
         window = model_window(path)
         limit = f"the model in {path} reads ({window})"
