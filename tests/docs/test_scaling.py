@@ -10,7 +10,7 @@ import pytest
 from venus_rl import sizing
 from venus_rl.config import load_config
 from venus_rl.device import device_of
-from venus_rl.doctor import Request, plan_of, workload
+from venus_rl.estimate import Request, plan_of, workload
 from venus_rl.model.shape import SHAPES
 from venus_rl.sizing import GIB, HARDWARE, Plan
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.rl.conftest import World
-from venus_rl import doctor
+from venus_rl import doctor, estimate
 from venus_rl.config import Config, load_config
 from venus_rl.sizing import GIB
 
@@ -75,13 +75,13 @@ def test_errors_have_key_and_reason_and_status_1(command: Command, arguments: li
 
 
 def test_a_full_disk_is_seen_before_the_checkpoint(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: Usage(100, 99, 1))
+    monkeypatch.setattr(estimate.shutil, "disk_usage", lambda _: Usage(100, 99, 1))
     assert found(command()[1], "disk")["level"] == "error"
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_the_4b_configuration_fits_its_gpus(command: Command, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: Usage(0, 0, 10_000 * GIB))
+    monkeypatch.setattr(estimate.shutil, "disk_usage", lambda _: Usage(0, 0, 10_000 * GIB))
     # The small world has 8 questions to train on.
     _, result = command("--gpu", "a100-80gb", f"gpu.nodes={nodes}", "rl.prompts=8", config=FOUR)
     errors = {finding["key"] for finding in result["findings"] if finding["level"] == "error"}
