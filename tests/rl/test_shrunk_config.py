@@ -19,7 +19,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "dr-venus-4b.yaml"
 # How much is done; nothing of how. 128 rollouts take several minutes.
 PROMPTS, GROUP = 8, 2
-AMOUNT = ["sft.enabled=false", "rl.steps=1", f"rl.prompts={PROMPTS}", f"rl.group={GROUP}", "eval.stages=[]"]
+AMOUNT = [
+    "run.threads=1",
+    "sft.enabled=false",
+    "rl.steps=1",
+    f"rl.prompts={PROMPTS}",
+    f"rl.group={GROUP}",
+    "eval.stages=[]",
+]
 
 
 def test_one_rl_step_of_the_4b_configuration(tmp_path: Path) -> None:
