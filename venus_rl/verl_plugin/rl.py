@@ -14,6 +14,7 @@ from typing import Any
 
 from venus_env.tasks.task import Task
 from venus_rl.config import Config, RLConfig
+from venus_rl.device import device_of
 from venus_rl.igpo.advantage import AdvantageConfig
 from venus_rl.igpo.schedule import AdvantageSchedule
 from venus_rl.verl_plugin.options import AGENT_LOOP, AGENT_LOOP_CLASS, rl_options
@@ -95,7 +96,7 @@ class Runner:
                 out=self.out,
                 schedule=advantage_schedule(self.venus.rl),
                 max_excluded=self.venus.rl.max_excluded,
-                verify_scores=self.venus.rollout.verify_scores,
+                verify_scores=self.venus.rollout.verify_scores if device_of(self.venus).takes_masks else 0,
             )
             trainer.init()
             manager = AgentLoopManagerTQ.create(

@@ -20,6 +20,7 @@ from typing import Any
 import ray
 import torch
 from verl.utils import normalize_token_ids
+from verl.utils.device import get_device_name
 from verl.workers.rollout import base as rollout_base
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
@@ -38,6 +39,13 @@ def server_name(replica_rank: int) -> str:
     return f"venus_rollout_{replica_rank}"
 
 
+def _device(replica_rank: int) -> str:
+    """The GPU of the training process with the same rank, or the CPU."""
+    if get_device_name() != "cuda":
+        return "cpu"
+    return f"cuda:{replica_rank % torch.cuda.device_count()}"
+
+
 class TransformersServer:
     """Generation and scoring with one transformers model (a Ray actor; all public methods are verl's contract)."""
 
@@ -53,6 +61,7 @@ class TransformersServer:
         # Random weights: the real ones arrive with the first synchronisation, before any request is served.
         hf_config = AutoConfig.from_pretrained(path)
         self.model = AutoModelForCausalLM.from_config(hf_config, attn_implementation="sdpa").to(dtype).eval()
+        self.model.to(_device(replica_rank))
         # Scoring runs beside generation, which switches the attention of its model's config while it works: a second
         # module over the same parameters, with a config of its own.
         self.scorer = AutoModelForCausalLM.from_config(deepcopy(hf_config), attn_implementation="sdpa").eval()

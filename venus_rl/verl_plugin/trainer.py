@@ -1,4 +1,4 @@
-"""verl's synchronous PPO trainer with turn-level advantages, CPU workers, JSONL metrics and trajectory records.
+"""verl's synchronous PPO trainer with turn-level advantages, our workers, JSONL metrics and trajectory records.
 
 Subclassing is verl's own way in (``run_ppo(task_runner_class=…)``); ``trainer_mode`` stays ``sync``, because any other
 registered name selects the asynchronous replay buffer (verl/trainer/ppo/v1/trainer_base.py:150).
@@ -30,7 +30,7 @@ from venus_rl.igpo.scoring import ScoringRecord, covered_seconds, difference_met
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 from venus_rl.verl_plugin.advantage import offer
 from venus_rl.verl_plugin.episode_metrics import episode_metrics
-from venus_rl.verl_plugin.workers import CpuActorRolloutRefWorker
+from venus_rl.verl_plugin.workers import CpuActorRolloutRefWorker, VenusActorRolloutRefWorker
 
 logger = logging.getLogger(__name__)
 
@@ -66,8 +66,9 @@ class VenusTrainer(PPOTrainerSync):
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
+        worker = CpuActorRolloutRefWorker if self.config.trainer.device == "cpu" else VenusActorRolloutRefWorker
         for role in self.role_worker_mapping:  # hard-coded in trainer_base.py:805
-            self.role_worker_mapping[role] = ray.remote(CpuActorRolloutRefWorker)
+            self.role_worker_mapping[role] = ray.remote(worker)
 
     def _build_replay_buffer(self) -> Any:
         replay_buffer = super()._build_replay_buffer()

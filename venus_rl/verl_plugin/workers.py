@@ -1,6 +1,6 @@
-"""verl's actor worker and FSDP2 engine on the CPU.
+"""verl's actor worker; on the CPU also its FSDP2 engine.
 
-Two facts of verl 0.9.1 are met here by subclassing, not by patching:
+On GPUs verl's own classes do the work. Two facts of verl 0.9.1 are met here by subclassing, not by patching:
 
 * ``verl/utils/distributed.py:63,89`` build the backend string ``"cpu:gloo,cpu:gloo"`` on a CPU platform, which torch
   rejects. The process group is therefore made before verl asks for it (its own call is then a no-op).
@@ -25,20 +25,8 @@ from venus_rl.verl_plugin import rollout as rollout
 from venus_rl.verl_plugin import vllm_registry as vllm_registry
 
 
-class CpuTrainingWorker(TrainingWorker):
-    """Training worker whose process group exists before verl would build an invalid one."""
-
-    def __init__(self, config: Any) -> None:
-        Worker.__init__(self)  # sets RANK, WORLD_SIZE and MASTER_*
-        initialize_global_process_group_ray(backend="cpu:gloo")
-        super().__init__(config)
-
-
-class CpuActorRolloutRefWorker(ActorRolloutRefWorker):
-    """Actor, rollout and reference on the CPU."""
-
-    actor_worker_cls = CpuTrainingWorker
-    ref_worker_cls = CpuTrainingWorker
+class VenusActorRolloutRefWorker(ActorRolloutRefWorker):
+    """Actor, rollout and reference; being of this module, it registers our rollout engines where Ray unpickles it."""
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def score_boundaries(self, requests: list[ProbeRequest], temperature: float) -> list[list[float]]:
@@ -53,6 +41,22 @@ class CpuActorRolloutRefWorker(ActorRolloutRefWorker):
         with engine.eval_mode():
             scores = score_boundaries(engine.module, requests, temperature=temperature)
         return [best_scores(score).tolist() for score in scores]
+
+
+class CpuTrainingWorker(TrainingWorker):
+    """Training worker whose process group exists before verl would build an invalid one."""
+
+    def __init__(self, config: Any) -> None:
+        Worker.__init__(self)  # sets RANK, WORLD_SIZE and MASTER_*
+        initialize_global_process_group_ray(backend="cpu:gloo")
+        super().__init__(config)
+
+
+class CpuActorRolloutRefWorker(VenusActorRolloutRefWorker):
+    """The same on the CPU."""
+
+    actor_worker_cls = CpuTrainingWorker
+    ref_worker_cls = CpuTrainingWorker
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="cpu")
