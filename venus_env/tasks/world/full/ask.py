@@ -39,7 +39,7 @@ _STEPS = (
      "With {x} as your point of departure, trace {steps}. Report {last}."),
 )  # fmt: skip
 _COUNT = (
-    ("How many {things} are there?", "Count the {things}.", "What is the number of {things}?"),
+    ("Give the number of {things}.", "Count the {things}.", "What is the number of {things}?"),
     ("Give the total number of {things}.", "Determine the number of {things}."),
 )
 _EXTREME = (
@@ -61,8 +61,8 @@ _COMPARE_PERSON = (
 _YEARS = (
     ("How many calendar years apart are {a} and {b}?", "By how many calendar years do {a} and {b} differ?"),
     (
-        "Set side by side {a} and {b}. How many calendar years lie between them?",
-        "Work out the number of calendar years between {a} and {b}.",
+        "Set side by side {a} and {b}, and subtract the earlier calendar year from the later. What is left?",
+        "Work out the difference in calendar years between {a} and {b}.",
     ),
 )
 

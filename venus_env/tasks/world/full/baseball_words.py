@@ -124,7 +124,7 @@ PLAYER = Kind(
         Relation(
             "managed", "teams managed", "season", "Managed",
             ("{s} managed the {v}.", "As manager he led the {v}."),
-            plural="team seasons that list as their manager {x}",
+            plural="team seasons managed by {x}",
         ),
     ),
     sharealike=True,

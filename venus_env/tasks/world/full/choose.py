@@ -12,7 +12,7 @@ from venus_env.corpus.text import words
 from venus_env.tasks.task import Task
 from venus_env.tasks.world.full.ask import ask
 from venus_env.tasks.world.full.candidates import Candidate, candidates
-from venus_env.tasks.world.full.queries import answers, told
+from venus_env.tasks.world.full.queries import Query, answers, told
 from venus_env.tasks.world.full.trails import gives_away, reads_ahead, shortcut
 from venus_env.tasks.world.full.world import World
 
@@ -32,6 +32,7 @@ SHARES: dict[str, tuple[float, dict[int, float]]] = {
 }
 
 DEEP = 3
+
 FILLER = ("chain", 3)
 """Kind and depth that makes up for others of which too few can be asked."""
 
@@ -49,7 +50,7 @@ HELD_WORDING_SHARE = 0.5
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MANY_SHAPES = ("chain", "obfuscated", "comparison")
 
-_TRIES_PER_QUESTION = 300
+_TRIES_PER_QUESTION = 250
 _PATIENCE = 4_000
 """Candidates in a row that may fail before a kind and depth counts as exhausted."""
 
@@ -69,7 +70,7 @@ class Caps:
     per_shape: float
 
 
-CAPS = {"train": Caps(4, 16, 0.06), "dev": Caps(2, 2, 0.10), "test": Caps(2, 2, 0.08)}
+CAPS = {"train": Caps(4, 16, 0.06), "dev": Caps(2, 3, 0.10), "test": Caps(2, 3, 0.08)}
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ logger = logging.getLogger(__name__)
 def choose_tasks(world: World, split: str, seed: int) -> list[Task]:
     """Choose the questions of a split; where a kind or depth gives too few, more chains of three hops fill up."""
     tasks: list[Task] = []
-    asked: set[str] = set()
+    asked: set[Query | str] = set()
     total = QUOTAS[split]
     planned = {
         (kind, hops): round(total * share * part)
@@ -93,7 +94,9 @@ def choose_tasks(world: World, split: str, seed: int) -> list[Task]:
     return [task.model_copy(update={"id": f"full-{split}-{number:05d}"}) for number, task in enumerate(tasks)]
 
 
-def _choose(world: World, split: str, kind: str, hops: int, quota: int, seed: int, asked: set[str]) -> list[Task]:
+def _choose(
+    world: World, split: str, kind: str, hops: int, quota: int, seed: int, asked: set[Query | str]
+) -> list[Task]:
     rng = random.Random(f"{seed}/wording/{split}/{kind}/{hops}")
     caps = CAPS[split]
     starts: Counter[str] = Counter()
@@ -111,10 +114,11 @@ def _choose(world: World, split: str, kind: str, hops: int, quota: int, seed: in
             or ends[end] >= caps.per_answer
             or shapes[candidate.shape] >= quota * (caps.per_shape if kind in _MANY_SHAPES else 1 / 3)
         )
-        task = None if full else make_task(world, candidate, rng, kind=kind, split=split)
+        known = full or candidate.query in asked
+        task = None if known else make_task(world, candidate, rng, kind=kind, split=split)
         if task is None or task.question in asked:
             continue
-        asked.add(task.question)
+        asked |= {candidate.query, task.question}
         starts[candidate.start] += 1
         ends[end] += 1
         shapes[candidate.shape] += 1

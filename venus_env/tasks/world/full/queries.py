@@ -98,7 +98,7 @@ def answers(graph: Graph, query: Query | Holders) -> set[str]:
         case Named(mention):
             return graph.named(mention)
         case Described(kind, facts, via):
-            fitting = [set(graph.holders(kind, relation, value)) for relation, value in facts]
+            fitting = [graph.holders(kind, relation, value) for relation, value in facts]
             if via is not None:
                 fitting[0] = answers(graph, Holders(via, kind, facts[0][0]))
             return set.intersection(*fitting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
@@ -19,9 +19,6 @@ from venus_env.tasks.world.full.places import places
 from venus_env.tasks.world.geography import geography
 from venus_env.tasks.world.questions import SPLITS
 from venus_env.tasks.world.sources import RawFacts, read_baseball, read_packages, read_us_towns
-
-_NO_PAGES: Set[int] = frozenset()
-
 
 class World:
     """A graph with its pages.
@@ -61,10 +58,10 @@ class World:
                 found[word].add(number)
         return found
 
-    def holding(self, text: str) -> Set[int]:
+    def holding(self, text: str) -> set[int]:
         """Numbers of the pages that hold every word of a text, wherever they stand."""
-        found = sorted((self._pages_with.get(word, _NO_PAGES) for word in words(text)), key=len)
-        return found[0].intersection(*found[1:]) if found[1:] else found[0] if found else _NO_PAGES
+        first, *others = sorted((self._pages_with.get(word, set()) for word in words(text)), key=len) or [set()]
+        return first.intersection(*others) if others else first
 
     def rarity(self, text: str) -> int:
         """On how many pages the rarest word of a text stands."""
