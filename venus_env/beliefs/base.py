@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 from venus_env.corpus.document import Corpus
 from venus_env.protocol.trajectory import Trajectory
 from venus_env.protocol.turns import Message
+from venus_env.tokens import Renderer
 
 
 @runtime_checkable
@@ -63,11 +64,7 @@ async def score_incrementally(
     belief: Belief, trajectory: Trajectory, boundaries: Sequence[int], answers: Sequence[str]
 ) -> list[list[float]]:
     """Implementation of ``Belief.score`` through one incremental pass over the messages."""
-    count = len(trajectory.messages)
-    if list(boundaries) != sorted(boundaries) or any(not 2 <= boundary <= count for boundary in boundaries):
-        raise ValueError(
-            f"boundaries {list(boundaries)} must ascend within [2, {count}] (the trajectory's number of messages)"
-        )
+    require_boundaries(boundaries, len(trajectory.messages))
     state = belief.open(trajectory.messages[1]["content"], answers)
     scores: list[list[float]] = []
     done = 0
@@ -78,6 +75,40 @@ async def score_incrementally(
         scores.append(await state.update(trajectory.messages[done:boundary]))
         done = boundary
     return scores
+
+
+def context_lengths(
+    renderer: Renderer, messages: Sequence[Message], boundaries: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Render an episode once: its tokens, and how many of them are known at each boundary.
+
+    Args:
+        renderer: Encodes the messages.
+        messages: All messages of the episode.
+        boundaries: Numbers of leading messages, ascending.
+
+    Raises:
+        ValueError: The boundaries are out of order or range, or not where the policy would write its next turn.
+    """
+    require_boundaries(boundaries, len(messages))
+    if not boundaries:
+        return [], []
+    for boundary in boundaries:
+        if messages[boundary - 1]["role"] == "assistant":
+            raise ValueError(
+                f"boundary {boundary}: the last message is the policy's own; a belief is asked before a turn, not after"
+            )
+    conversation = renderer.encode(messages[: boundaries[-1]])
+    turns = [sum(message["role"] == "assistant" for message in messages[:boundary]) for boundary in boundaries]
+    return conversation.ids, [conversation.boundaries[turn] for turn in turns]
+
+
+def require_boundaries(boundaries: Sequence[int], count: int) -> None:
+    """Check the boundaries of an episode of ``count`` messages."""
+    if list(boundaries) != sorted(boundaries) or any(not 2 <= boundary <= count for boundary in boundaries):
+        raise ValueError(
+            f"boundaries {list(boundaries)} must ascend within [2, {count}] (the trajectory's number of messages)"
+        )
 
 
 def require_answers(answers: Sequence[str]) -> tuple[str, ...]:
