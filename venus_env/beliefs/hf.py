@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from venus_env.beliefs.base import context_lengths, require_answers, score_incrementally
+from venus_env.beliefs.base import context_lengths, read_messages, require_answers, score_incrementally
 from venus_env.beliefs.pseudo_answer import PseudoAnswer
 from venus_env.models import load_causal_lm, load_tokenizer
 from venus_env.protocol.trajectory import Trajectory
@@ -138,15 +138,7 @@ class HFBeliefState:
         scorer = self._belief.scorer()
         if self._conversation is None:
             self._conversation = Conversation(scorer.renderer)
-            self._conversation.open(new_messages[:2])
-            new_messages = new_messages[2:]
-        for message in new_messages:
-            if message["role"] == "assistant":
-                self._conversation.add_assistant(message["content"])
-            else:
-                self._conversation.add_user(message["content"])
-        if len(self._conversation.boundaries) == len(self._conversation.turns):
-            raise ValueError("the last message is the policy's own: a belief is asked before a turn, not after it")
+        read_messages(self._conversation, new_messages)
         scores, self._cache = scorer.score(self._conversation.ids, self._cache, self._answers)
         return scores
 
