@@ -20,8 +20,9 @@ test-slow: install  ## the end-to-end tests
 nightly: install  ## fuzzing and crash matrices
 	$(BIN)/python -m pytest -m nightly
 
-bench: install  ## the speed of the environment; results go to bench/results
+bench: install  ## the speed of the environment and of scoring; results go to bench/results
 	$(BIN)/python -m bench.env_throughput --out bench/results/env_throughput.json
+	$(BIN)/python -m bench.belief --out bench/results/belief.json
 
 lint: install
 	$(BIN)/ruff check .

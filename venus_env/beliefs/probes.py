@@ -84,6 +84,11 @@ class ProbeRequest:
             if not 1 <= boundary <= len(self.ids):
                 raise ValueError(f"boundary {boundary} lies outside of the episode's {len(self.ids)} tokens")
 
+    @property
+    def tokens_read(self) -> int:
+        """Tokens that one pass reads: the context, and the probes at each boundary."""
+        return max(self.boundaries) + len(set(self.boundaries)) * len(ProbeTree.of(self.probes).tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeTree:

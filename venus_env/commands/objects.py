@@ -6,7 +6,6 @@ from typing import Any
 
 from venus_env.beliefs.base import Belief, open_belief
 from venus_env.beliefs.errors import BeliefError
-from venus_env.beliefs.server import ServerBelief
 from venus_env.commands.errors import CommandError
 from venus_env.corpus.document import Corpus
 from venus_env.plugins import load_object
@@ -53,9 +52,9 @@ def load_belief(name: str, corpus: Corpus | None = None) -> Belief | None:
     # A model that cannot be loaded or reached is refused now, and not as a failure of every episode.
     if opened is not None and name.startswith("hf:"):
         opened.scorer()  # type: ignore[attr-defined]
-    elif isinstance(opened, ServerBelief):
+    elif opened is not None and name.startswith("server:"):
         try:
-            opened.reach()
+            opened.reach()  # type: ignore[attr-defined]
         except BeliefError as error:
             raise CommandError(f"--belief {name}: {error}") from error
     return opened

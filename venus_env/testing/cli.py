@@ -169,7 +169,6 @@ def _judge(args: argparse.Namespace) -> Report:
 def _belief(args: argparse.Namespace) -> Report:
     from venus_env.beliefs.base import open_belief
     from venus_env.beliefs.errors import BeliefError
-    from venus_env.beliefs.server import ServerBelief
     from venus_env.testing.belief import check_belief
 
     if args.spec != "lexical" and not args.spec.startswith(("hf:", "server:")):
@@ -177,8 +176,8 @@ def _belief(args: argparse.Namespace) -> Report:
     corpus = _open_corpus(args.corpus) if args.spec == "lexical" else None
     try:
         belief = open_belief(args.spec, corpus)
-        if isinstance(belief, ServerBelief):
-            belief.reach()
+        if args.spec.startswith("server:"):
+            belief.reach()  # type: ignore[union-attr]
     except (ImportError, OSError, ValueError, BeliefError) as error:  # no torch, no such model, no such server
         raise _Unusable(f"belief {args.spec!r}: {error}") from error
     assert belief is not None  # only None opens as None

@@ -127,6 +127,8 @@ def test_what_probes_have_in_common_is_one_branch() -> None:
     assert tree.rows.tolist() == [0, 1, 1, 2, -1]
     assert tree.targets.tolist() == [21, 22, 23, 24, 20]
     assert tree.lengths == (2, 2, 1)
+    answers = [Probe((20, 21, 22), 1), Probe((20, 21, 23, 24), 2), Probe((20,), 0)]
+    assert ProbeRequest(range(90), [8, 50, 8], answers).tokens_read == 50 + 2 * 3
     apart = ProbeTree.of([Probe((20, 21, 22), 2), Probe((30, 21, 22), 2)])
     assert apart.tokens.tolist() == [20, 21, 30, 21]
     assert not apart.visible[2:, :2].any()
