@@ -34,23 +34,27 @@ class Completions:
         self._api_key_env = api_key_env
         self._extra = dict(extra)
 
-    async def served_model(self) -> tuple[str, str]:
-        """Name of the only model of the server, and where it says that the model comes from.
+    async def served_model(self, name: str | None) -> tuple[str, str]:
+        """Name of a model of the server, and what it was loaded from.
+
+        Args:
+            name: Its name; None for the only one there is.
 
         Raises:
-            BeliefError: The server cannot be reached, or serves none or several.
+            BeliefError: The server cannot be reached, or has no such model, or several where none is named.
         """
         response = await self._request("GET", "/models")
         try:
-            models = [(str(model["id"]), str(model.get("root") or model["id"])) for model in response.json()["data"]]
+            models = {str(model["id"]): str(model.get("root") or model["id"]) for model in response.json()["data"]}
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise self._strange(response, "list of models", error) from error
-        if len(models) != 1:
-            names = ", ".join(repr(name) for name, _ in models) or "none"
-            raise BeliefError(
-                f"{self._endpoint.base_url} serves {len(models)} models ({names}); name one: server:URL#MODEL"
-            )
-        return models[0]
+        if name is None and len(models) == 1:
+            (name,) = models
+        if name not in models:
+            names = ", ".join(map(repr, models)) or "none"
+            wanted = "several models or none" if name is None else f"no model {name!r}"
+            raise BeliefError(f"{self._endpoint.base_url} serves {wanted} (it has {names}); name one: server:URL#MODEL")
+        return name, models[name]
 
     async def of_ids(self, model: str, prompt: Sequence[int], first: int) -> list[float]:
         """Log-probabilities of the tokens of ``prompt`` from index ``first`` on.

@@ -58,8 +58,8 @@ class ServerBelief:
     Args:
         base_url: Address up to and including the version, e.g. ``http://localhost:8000/v1``.
         model: Model name as the server knows it; asked from the server when None, which must then serve one only.
-        tokenizer: The model's tokenizer, its folder or its name. When None, the place that the server names as the
-            model's, or else ``model``.
+        tokenizer: The model's tokenizer, its folder or its name; when None, what the server says the model was loaded
+            from.
         layout: Chat layout of the model, such as ``CHATML``: prompts are sent as text and tokenised by the server.
             Needs method ``echo``, and excludes ``tokenizer``.
         wrapper: Text around the answer; fitted to the chat layout when None.
@@ -215,9 +215,9 @@ class ServerBelief:
         return sum(found) / len(found)
 
     async def _find_target(self) -> _Target:
-        model, source = self.model, self.model
-        if model is None:
-            model, source = await self._completions.served_model()
+        model = source = self.model
+        if model is None or (self._layout is None and self._tokenizer is None):
+            model, source = await self._completions.served_model(model)
         if self._layout is not None:
             return _Target(model, None, self._wrapper or PseudoAnswer.after(self._layout.opened))
         tokenizer: Any = source if self._tokenizer is None else self._tokenizer

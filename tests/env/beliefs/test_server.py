@@ -25,6 +25,8 @@ from venus_env.beliefs.errors import BeliefError  # noqa: E402
 from venus_env.beliefs.hf import HFBelief  # noqa: E402
 from venus_env.beliefs.pseudo_answer import PseudoAnswer  # noqa: E402
 from venus_env.beliefs.server import CHATML, ServerBelief  # noqa: E402
+from venus_env.commands.errors import CommandError  # noqa: E402
+from venus_env.commands.objects import load_belief  # noqa: E402
 from venus_env.testing import check_belief  # noqa: E402
 from venus_env.testing.cli import add_check_parser  # noqa: E402
 
@@ -146,13 +148,19 @@ def test_the_command_line_checks_it(server: CompletionsServer, capsys: pytest.Ca
 
     parser = argparse.ArgumentParser()
     add_check_parser(parser.add_subparsers())
-    args = parser.parse_args(["check", "belief", f"server:{server.url}#tiny"])
-    # The name of the model is no folder here, so there is no tokenizer.
+    args = parser.parse_args(["check", "belief", f"server:{server.url}#other"])
     assert args.run(args) == 2
-    assert "'tiny'" in capsys.readouterr().err
-    args = parser.parse_args(["check", "belief", f"server:{server.url}"])
-    assert args.run(args) == 0
-    assert "belief ServerBelief" in capsys.readouterr().out
+    assert "no model 'other' (it has 'tiny')" in capsys.readouterr().err
+    for spec in (f"server:{server.url}", f"server:{server.url}#tiny"):
+        args = parser.parse_args(["check", "belief", spec])
+        assert args.run(args) == 0
+        assert "belief ServerBelief" in capsys.readouterr().out
+
+
+def test_commands_refuse_a_server_that_cannot_be_used(server: CompletionsServer) -> None:
+    assert isinstance(load_belief(f"server:{server.url}"), ServerBelief)
+    with pytest.raises(CommandError, match="no model 'other'"):
+        load_belief(f"server:{server.url}#other")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +248,7 @@ async def test_a_server_that_is_down_or_serves_several_models(server: Completion
     with pytest.raises(BeliefError, match=r"127.0.0.1:9/v1/models failed 2 times"):
         await belief.open("?", ANSWERS).update(MESSAGES[:2])
     server.models = [("a", ""), ("b", "")]
-    with pytest.raises(BeliefError, match="serves 2 models \\('a', 'b'\\); name one"):
+    with pytest.raises(BeliefError, match=r"several models or none \(it has 'a', 'b'\); name one"):
         await ServerBelief(server.url).connect()
     server.models = [("nothing/like-this", "no/such/folder")]
     with pytest.raises(BeliefError, match=r"tokenizer 'no/such/folder' .* cannot be loaded"):
