@@ -102,19 +102,21 @@ class Completions:
         """Tokens of the prompt: their ``tokens``, ``token_logprobs`` and ``text_offset``, as far as there are any."""
         # Many servers refuse to generate nothing, so there is a token to cut off again.
         response = await self._complete(model, prompt, {"echo": True, "logprobs": 1, "max_tokens": 1})
-        payload = response.json()
-        logprobs = payload["choices"][0].get("logprobs") or {}
-        size = len(prompt) if not isinstance(prompt, str) else _prompt_tokens(payload)
-        found = logprobs.get("token_logprobs")
-        if not isinstance(found, list) or size is None or len(found) < size:
+        logprobs, counted = _logprobs(response), _prompt_tokens(response)
+        size = counted if isinstance(prompt, str) else len(prompt)
+        if size is None:
+            raise BeliefError(
+                f"{self.url} gave no usage.prompt_tokens, so its tokens of the prompt cannot be told from what it "
+                "generated: pass the model's tokenizer"
+            )
+        if len(logprobs.get("token_logprobs", ())) < size:
             raise BeliefError(
                 f"{self.url} gave no log-probabilities of the prompt for 'echo' with 'logprobs'; start a server that "
                 "does (vLLM, SGLang), or choose method='prompt_logprobs' or 'forced' (vLLM)"
             )
-        counted = _prompt_tokens(payload)
         if counted not in (None, size):
             raise BeliefError(f"{self.url} read {counted} tokens where {size} were sent: it adds tokens of its own")
-        return {name: values[:size] for name, values in logprobs.items() if isinstance(values, list)}
+        return {name: values[:size] for name, values in logprobs.items()}
 
     async def _prompt_logprobs(self, model: str, prompt: Sequence[int], first: int) -> list[Any]:
         response = await self._complete(model, prompt, {"prompt_logprobs": 0, "max_tokens": 1})
@@ -132,7 +134,7 @@ class Completions:
         async def one(at: int) -> Any:
             fields = {"allowed_token_ids": [prompt[at]], "logprobs": 0, "max_tokens": 1}
             response = await self._complete(model, prompt[:at], {**fields, "return_tokens_as_token_ids": True})
-            logprobs = response.json()["choices"][0].get("logprobs") or {}
+            logprobs = _logprobs(response)
             if logprobs.get("tokens") != [f"token_id:{prompt[at]}"] or len(logprobs.get("token_logprobs", ())) != 1:
                 raise BeliefError(
                     f"{self.url} did not generate the one token in 'allowed_token_ids', which is a field of vLLM; "
@@ -189,7 +191,14 @@ async def together(awaitables: Iterable[Awaitable[T]]) -> list[T]:
             task.cancel()
 
 
-def _prompt_tokens(payload: Mapping[str, Any]) -> int | None:
-    usage = payload.get("usage")
+def _logprobs(response: httpx.Response) -> dict[str, list[Any]]:
+    """The lists in the ``logprobs`` of a completion, none if it has no such field."""
+    logprobs = response.json()["choices"][0].get("logprobs")
+    fields = logprobs.items() if isinstance(logprobs, Mapping) else ()
+    return {name: values for name, values in fields if isinstance(values, list)}
+
+
+def _prompt_tokens(response: httpx.Response) -> int | None:
+    usage = response.json().get("usage")
     count = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
     return count if isinstance(count, int) else None

@@ -172,8 +172,8 @@ class ProbeLayout:
 def score_boundaries(model: Any, request: ProbeRequest, *, temperature: float = 1.0) -> NDArray[np.float64]:
     """Score every probe at every boundary of an episode.
 
-    Calls take turns: the attention of the model's configuration is another one meanwhile. It stays exact for everybody
-    else who runs the model at the same time, except for whoever sets the attention himself.
+    Calls take turns, since the model's configuration names another attention meanwhile. Whoever else runs the model at
+    that time gets the results of ``sdpa``.
 
     Args:
         model: A causal language model of ``transformers`` with full attention in every layer; run as it is (set
@@ -189,6 +189,8 @@ def score_boundaries(model: Any, request: ProbeRequest, *, temperature: float = 
             interface, or one sees a part of the context only.
     """
     config = model.config.get_text_config()
+    if not model._supports_attention_backend:
+        raise OnePassUnsupportedError("the model's code does not use transformers' attention interface")
     if unknown := set(getattr(config, "layer_types", None) or ()) - _LAYERS:
         raise OnePassUnsupportedError(f"the model has layers other than attention: {', '.join(sorted(unknown))}")
     tree = ProbeTree.of(request.probes)
@@ -216,8 +218,7 @@ def score_boundaries(model: Any, request: ProbeRequest, *, temperature: float = 
     if layout.attended != config.num_hidden_layers:
         raise OnePassUnsupportedError(
             f"{layout.attended} of the model's {config.num_hidden_layers} layers took the attention of the probes; "
-            "either its code does not use transformers' attention interface, or something else set the attention of "
-            "this model meanwhile (give the belief a model of its own)"
+            "something else has set the attention of this model meanwhile: give the belief a model of its own"
         )
     logprobs = _logprobs(logits, place.ravel(), np.tile(tree.targets, len(boundaries)), temperature)
     parts = np.split(logprobs.reshape(rows.shape), np.cumsum(tree.lengths)[:-1], axis=1)

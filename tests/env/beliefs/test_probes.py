@@ -174,6 +174,13 @@ def test_a_model_that_sees_a_part_of_the_context_is_refused() -> None:
         score_boundaries(capped, short)
 
 
+def test_a_model_with_attention_of_its_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model("llama")
+    monkeypatch.setattr(type(model), "_supports_attention_backend", False)
+    with pytest.raises(OnePassUnsupportedError, match="attention interface"):
+        score_boundaries(model, requests()[0])
+
+
 def test_attention_set_by_others_during_a_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model("qwen3")
     layer = model.model.layers[1].self_attn

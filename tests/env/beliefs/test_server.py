@@ -93,6 +93,9 @@ async def test_text_is_tokenised_by_the_server_and_matched_by_offsets(
     assert all(isinstance(body["prompt"], str) for body in server.requests)
     with pytest.raises(BeliefError, match=r"text offsets .* '東京': pass the model's tokenizer"):
         await belief.score(TRAJECTORY, [2], ["東京"])  # within the answer they must be right
+    server.reply = lambda number, body: (200, {"choices": [{"logprobs": {"token_logprobs": [-1.0] * 9999}}]})
+    with pytest.raises(BeliefError, match=r"no usage.prompt_tokens"):
+        await belief.score(TRAJECTORY, [2], answers)
     await belief.aclose()
 
 
@@ -171,6 +174,8 @@ def test_commands_refuse_a_server_that_cannot_be_used(server: CompletionsServer)
         ((200, "<html>"), "form that is no completion"),
         ((200, {"choices": []}), "form that is no completion"),
         ((200, {"choices": [{"logprobs": None}]}), "no log-probabilities of the prompt"),
+        ((200, {"choices": [{"logprobs": [1]}]}), "no log-probabilities of the prompt"),
+        ((200, {"choices": [{"logprobs": {"token_logprobs": None}}]}), "no log-probabilities of the prompt"),
         ((200, {"choices": [{"logprobs": {"token_logprobs": [None, -1.0]}}]}), "no log-probabilities of the prompt"),
         ((200, {"choices": [{"logprobs": {"token_logprobs": [None] * 9999}}]}), "gave None as a log-probability"),
         ((200, {"choices": [{"logprobs": {"token_logprobs": [0.5] * 9999}}]}), "gave 0.5 as a log-probability"),
@@ -197,6 +202,7 @@ async def test_trouble_is_an_error_and_no_score(
     [
         ("prompt_logprobs", {"prompt_logprobs": None}, "no 'prompt_logprobs'"),
         ("forced", {"logprobs": None}, "did not generate the one token"),
+        ("forced", {"logprobs": {"tokens": [], "token_logprobs": None}}, "did not generate the one token"),
         (
             "forced",
             {"logprobs": {"tokens": ["token_id:0"], "token_logprobs": [-1.0]}},
