@@ -93,10 +93,7 @@ def request_of(case: Case) -> ProbeRequest:
 def plain(model: Any, request: ProbeRequest) -> NDArray[np.float64]:
     """One forward of the episode that computes as many rows of logits as scoring needs."""
     rows = np.linspace(0, len(request.ids) - 1, len(request.boundaries) * ANSWER_TOKENS).astype(int)
-    logits = model(
-        input_ids=torch.tensor([request.ids]), logits_to_keep=torch.from_numpy(rows), use_cache=False
-    ).logits[0]
-    logits.logsumexp(dim=-1)
+    model(input_ids=torch.tensor([request.ids]), logits_to_keep=torch.from_numpy(rows), use_cache=False)
     return np.empty(0)
 
 
