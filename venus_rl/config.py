@@ -249,7 +249,7 @@ class RolloutConfig(_Section):
         2,
         ge=0,
         description="episodes per step whose answer scores the trained model computes once more, as a metric; "
-        "not with FlashAttention or sequence parallelism, which take no mask",
+        "not with gpu.sequence_parallel, which splits episodes",
     )
     score_in_flight: int = Field(
         64, ge=1, description="vllm: most one-token requests of answer scoring that a server works on at a time"

@@ -59,9 +59,9 @@ class Device:
         return max(1, self.per_node // self.sequence_parallel)
 
     @property
-    def takes_masks(self) -> bool:
-        """Whether the trained model can score boundaries in one pass, which needs a mask of its own."""
-        return self.attention != "flash_attention_2" and self.sequence_parallel == 1
+    def whole_sequences(self) -> bool:
+        """Whether a training process sees sequences whole, as scoring them in one pass needs."""
+        return self.sequence_parallel == 1
 
     @property
     def count(self) -> str:

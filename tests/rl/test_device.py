@@ -58,9 +58,7 @@ def test_vllm_is_the_engine_of_gpus_where_it_is_installed(
     assert (got.engine, got.tensor_parallel) == (engine, 4 if engine == "vllm" else 1)
 
 
-def test_one_pass_scores_need_a_mask() -> None:
-    assert device_of(config("cpu")).takes_masks
-    assert not device_of(config("cuda")).takes_masks  # sequences are split among GPUs
-    one = {"gpu": {**GPUS, "sequence_parallel": 1}}
-    assert device_of(config("cuda", model={"attention": "sdpa"}, **one)).takes_masks
-    assert not device_of(config("cuda", model={"attention": "flash_attention_2"}, **one)).takes_masks
+def test_sequence_parallel_workers_see_parts_only() -> None:
+    assert device_of(config("cpu")).whole_sequences
+    assert not device_of(config("cuda")).whole_sequences
+    assert device_of(config("cuda", gpu={**GPUS, "sequence_parallel": 1})).whole_sequences

@@ -13,7 +13,7 @@ from statistics import fmean
 
 @dataclass(frozen=True, slots=True)
 class BoundaryScores:
-    """A rollout server's reply to a :class:`~venus_rl.igpo.probes.ProbeRequest`.
+    """A rollout server's reply to a :class:`~venus_env.beliefs.probes.ProbeRequest`.
 
     Attributes:
         scores: Mean log-probability per token of the most likely accepted answer, one per boundary.

@@ -22,6 +22,7 @@ import ray
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 from verl.utils.profiler import simple_timer
 
+from venus_env.beliefs.probes import Probe, ProbeRequest
 from venus_env.beliefs.pseudo_answer import PseudoAnswer
 from venus_env.protocol.turns import INFRASTRUCTURE_ENDS
 from venus_env.rewards.compose import outcome_reward
@@ -32,7 +33,6 @@ from venus_env.setting import Setting
 from venus_env.tasks.task import Task
 from venus_env.tokens import Conversation, Renderer
 from venus_rl.config import Config
-from venus_rl.igpo.probes import Probe, ProbeRequest
 from venus_rl.igpo.scoring import BoundaryScores, ScoringRecord
 from venus_rl.igpo.turn_rewards import TurnRewardConfig, build_turn_rewards
 

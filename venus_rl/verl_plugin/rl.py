@@ -96,7 +96,7 @@ class Runner:
                 out=self.out,
                 schedule=advantage_schedule(self.venus.rl),
                 max_excluded=self.venus.rl.max_excluded,
-                verify_scores=self.venus.rollout.verify_scores if device_of(self.venus).takes_masks else 0,
+                verify_scores=self.venus.rollout.verify_scores if device_of(self.venus).whole_sequences else 0,
             )
             trainer.init()
             manager = AgentLoopManagerTQ.create(

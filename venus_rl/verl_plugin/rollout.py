@@ -2,7 +2,7 @@
 
 The server is a Ray actor that holds a copy of the policy. It generates token-in/token-out with dynamic batching
 (:class:`venus_env.policies.hf.BatchGenerator`) and scores answers at turn boundaries for the information gain
-(:mod:`venus_rl.igpo.probes`). Weights come from the training workers after every step.
+(:mod:`venus_env.beliefs.probes`). Weights come from the training workers after every step.
 
 verl has a public registry for replicas and a private dictionary for adapters
 (verl/workers/rollout/base.py ``_ROLLOUT_REGISTRY``); the one insertion below is the only way in.
@@ -25,8 +25,8 @@ from verl.workers.rollout import base as rollout_base
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
+from venus_env.beliefs.probes import ProbeRequest, best_scores, score_boundaries
 from venus_env.policies.hf import BatchGenerator
-from venus_rl.igpo.probes import ProbeRequest, best_scores, build_probes, score_boundaries
 from venus_rl.igpo.scoring import BoundaryScores
 
 logger = logging.getLogger(__name__)
@@ -100,10 +100,8 @@ class TransformersServer:
         """Score the most likely accepted answer at each boundary of one rollout, in one pass."""
         await self.awake.wait()
         temperature = self.config.temperature or 1.0
-        (scores,) = await asyncio.to_thread(score_boundaries, self.scorer, [request], temperature=temperature)
-        return BoundaryScores(
-            best_scores(scores).tolist(), requests=1, tokens_read=len(build_probes(request).input_ids)
-        )
+        scores = await asyncio.to_thread(score_boundaries, self.scorer, request, temperature=temperature)
+        return BoundaryScores(best_scores(scores).tolist(), requests=1, tokens_read=request.tokens_read)
 
     async def load_weights(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
         """Replace all weights.

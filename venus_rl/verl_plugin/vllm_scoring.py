@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from venus_rl.igpo.probes import Probe, ProbeRequest
+from venus_env.beliefs.probes import Probe, ProbeRequest
 from venus_rl.igpo.scoring import BoundaryScores
 
 

@@ -11,7 +11,7 @@ from verl.workers.rollout.vllm_rollout.vllm_async_server import vLLMHttpServer, 
 from vllm import SamplingParams, TokensPrompt
 from vllm.platforms import current_platform
 
-from venus_rl.igpo.probes import ProbeRequest
+from venus_env.beliefs.probes import ProbeRequest
 from venus_rl.igpo.scoring import BoundaryScores
 from venus_rl.verl_plugin.vllm_scoring import PrefixScorer, TokenScore
 

@@ -18,7 +18,7 @@ from verl.utils.distributed import initialize_global_process_group_ray
 from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from venus_rl.igpo.probes import ProbeRequest, best_scores, score_boundaries
+from venus_env.beliefs.probes import ProbeRequest, best_scores, score_boundaries
 
 # Both register their rollout engine in every worker process.
 from venus_rl.verl_plugin import rollout as rollout
@@ -39,7 +39,7 @@ class VenusActorRolloutRefWorker(ActorRolloutRefWorker):
         """
         engine = self.actor.engine
         with engine.eval_mode():
-            scores = score_boundaries(engine.module, requests, temperature=temperature)
+            scores = [score_boundaries(engine.module, request, temperature=temperature) for request in requests]
         return [best_scores(score).tolist() for score in scores]
 
 

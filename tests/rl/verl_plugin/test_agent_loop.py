@@ -13,9 +13,9 @@ import pytest
 from transformers import AutoTokenizer
 from verl.workers.rollout.replica import TokenOutput
 
+from venus_env.beliefs.probes import ProbeRequest
 from venus_env.setting import Setting
 from venus_rl.config import Config
-from venus_rl.igpo.probes import ProbeRequest
 from venus_rl.igpo.scoring import BoundaryScores
 from venus_rl.verl_plugin import agent_loop as module
 from venus_rl.verl_plugin.agent_loop import ResearchAgentLoop

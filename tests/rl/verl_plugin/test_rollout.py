@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from verl.workers.rollout.base import get_rollout_class
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 
-from venus_rl.igpo.probes import Probe, ProbeRequest
+from venus_env.beliefs.probes import Probe, ProbeRequest
 from venus_rl.verl_plugin import rollout
 from venus_rl.verl_plugin.rollout import ENGINE, TransformersAdapter, TransformersReplica, TransformersServer
 

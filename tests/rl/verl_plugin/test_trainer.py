@@ -13,10 +13,10 @@ from tensordict import NonTensorStack, TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
+from venus_env.beliefs.probes import Probe, ProbeRequest
 from venus_env.protocol.trajectory import Trajectory
 from venus_rl.config import RLConfig
 from venus_rl.igpo.advantage import AdvantageConfig
-from venus_rl.igpo.probes import Probe, ProbeRequest
 from venus_rl.igpo.schedule import AdvantageSchedule, GateState
 from venus_rl.igpo.scoring import ScoringRecord
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from venus_rl.igpo.probes import Probe, ProbeRequest
+from venus_env.beliefs.probes import Probe, ProbeRequest
 from venus_rl.verl_plugin.vllm_scoring import PrefixScorer, TokenScore
 
 CONTEXT = list(range(100, 120))

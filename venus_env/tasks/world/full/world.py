@@ -20,6 +20,7 @@ from venus_env.tasks.world.geography import geography
 from venus_env.tasks.world.questions import SPLITS
 from venus_env.tasks.world.sources import RawFacts, read_baseball, read_packages, read_us_towns
 
+
 class World:
     """A graph with its pages.
 
