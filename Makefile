@@ -20,8 +20,10 @@ test-slow: install  ## the end-to-end tests
 nightly: install  ## fuzzing and crash matrices
 	$(BIN)/python -m pytest -m nightly
 
-bench: install  ## the speed of the environment; results go to bench/results
+bench: install  ## the speed of the environment and of the advantages; results go to bench/results
 	$(BIN)/python -m bench.env_throughput --out bench/results/env_throughput.json
+	$(BIN)/python -m bench.advantage --out bench/results/advantage.json
+	$(BIN)/python -m bench.stopping_time --out bench/results/stopping_time.json
 
 lint: install
 	$(BIN)/ruff check .

@@ -87,7 +87,11 @@ class ResearchAgentLoop(AgentLoopBase):
             conversation.turns,
             gains,
             None if excluded else outcome_reward(self.venus.env.rewards, session.episode.answer, task.answers),
-            TurnRewardConfig(assignment=self.venus.rl.assignment, format_penalty=self.venus.env.rewards.format_penalty),
+            TurnRewardConfig(
+                assignment=self.venus.rl.assignment,
+                format_penalty=self.venus.env.rewards.format_penalty,
+                diminish=self.venus.rl.diminish,
+            ),
             prompt_length=prompt_length,
         )
         for event in rewards.events:

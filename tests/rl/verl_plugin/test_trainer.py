@@ -14,13 +14,22 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from venus_env.protocol.trajectory import Trajectory
+from venus_rl.config import RLConfig
 from venus_rl.igpo.advantage import AdvantageConfig
 from venus_rl.igpo.probes import Probe, ProbeRequest
+from venus_rl.igpo.schedule import AdvantageSchedule, GateState
 from venus_rl.igpo.scoring import ScoringRecord
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 from venus_rl.verl_plugin import trainer as module
 from venus_rl.verl_plugin.advantage import turn_advantages
-from venus_rl.verl_plugin.trainer import TooManyExcluded, VenusTrainer, append_metrics, turn_rewards_from
+from venus_rl.verl_plugin.rl import advantage_schedule
+from venus_rl.verl_plugin.trainer import (
+    TooManyExcluded,
+    VenusTrainer,
+    append_metrics,
+    read_gate,
+    turn_rewards_from,
+)
 from venus_rl.verl_plugin.workers import CpuActorRolloutRefWorker
 
 
@@ -83,10 +92,12 @@ def episode(
 class Step:
     """A trainer at step 7 and one batch: (group, outcome, tokens, excluded) per rollout; padding rows after them."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, out: Path, config: Any, max_excluded: float = 1.0) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, out: Path, config: Any, max_excluded: float = 1.0, **schedule: Any
+    ) -> None:
         self.trainer = object.__new__(VenusTrainer)
         self.trainer._out, self.trainer._max_excluded = out, max_excluded
-        self.trainer._advantage = AdvantageConfig(relative_std_floor=0.0)
+        self.trainer._schedule = AdvantageSchedule(base=AdvantageConfig(relative_std_floor=0.0), **schedule)
         self.trainer.config, self.trainer.global_steps = config, 7
         self.trainer._verified = 0
         self.metrics: dict[str, Any] = {}
@@ -183,6 +194,72 @@ def test_too_many_lost_rollouts_stop_the_run_and_leave_their_records(
         one.run(*rollouts)
     ends = [row["end"] for row in rows(tmp_path / "trajectories" / "step-00007.jsonl")]
     assert ends == ["answered", "answered", "tool_failure"]
+
+
+# ---- the warm-up gate and the curriculum ----
+
+
+def test_the_gate_finds_its_state_again_at_any_step(step: Callable[..., Step], tmp_path: Path) -> None:
+    """Outcomes .5, .5, 0, 1, … under alpha .5; the run is killed in step 9 and resumes from a checkpoint of step 7."""
+    one = step(warmup_threshold=0.6, warmup_alpha=0.5)
+    kinds = {"half": (1.0, 0.0), "none": (0.0, 0.0), "full": (1.0, 1.0)}
+
+    def play(number: int, kind: str) -> None:
+        one.trainer.global_steps = number
+        one.run(*(("a", outcome, 2, False) for outcome in kinds[kind]))
+
+    for number, kind in [(6, "half"), (7, "full"), (8, "none"), (9, "none")]:
+        play(number, kind)
+    states = {row["step"]: (row["average"], row["open"]) for row in rows(tmp_path / "gate.jsonl")}
+    assert states == {6: (0.5, False), 7: (0.75, True), 8: (0.375, True), 9: (0.1875, True)}  # open for good
+    play(8, "full")
+    assert rows(tmp_path / "gate.jsonl")[-1] == {"step": 8, "average": 0.875, "open": True}
+    assert (one.metrics["igpo/gate_open"], one.metrics["igpo/gate_average"]) == (1.0, 0.875)
+    assert read_gate(tmp_path / "gate.jsonl", 7) == GateState(average=0.5)
+    assert read_gate(tmp_path / "gate.jsonl", 1) == read_gate(tmp_path / "absent.jsonl", 5) == GateState()
+
+
+def test_lost_rollouts_do_not_move_the_gate(step: Callable[..., Step], tmp_path: Path) -> None:
+    one = step(group=3, warmup_threshold=0.5)
+    one.run(("a", 1.0, 2, False), ("a", 0.0, 2, True), ("a", 0.0, 2, True))
+    assert rows(tmp_path / "gate.jsonl") == [{"step": 7, "average": 1.0, "open": True}]
+    one.trainer.global_steps = 8
+    one.run(("a", 0.0, 2, True), ("a", 0.0, 2, True), ("a", 0.0, 2, True))
+    assert rows(tmp_path / "gate.jsonl")[-1] == {"step": 8, "average": 1.0, "open": True}
+
+
+def test_the_curriculum_of_the_step_reaches_the_tokens(step: Callable[..., Step]) -> None:
+    values = step(total=14, curriculum_outcome=(0.0, 1.0)).run(("a", 1.0, 1, False), ("a", 0.0, 1, False))
+    assert values == [pytest.approx([0.5], abs=1e-4), pytest.approx([-0.5], abs=1e-4)]  # step 7 of 14
+
+
+def test_every_key_of_the_configuration_reaches_the_rules() -> None:
+    keys = {
+        "algorithm": "grpo", "normalisation": "turn_neutral", "gamma": 0.5, "discount_unit": "turn",
+        "adaptive_gamma": 0.25, "gain_weight": 2.0, "curriculum_outcome": [0.5, 1.0], "curriculum_gain": [1.0, 0.5],
+        "warmup_threshold": 0.3, "warmup_alpha": 0.2, "normalise_std": False, "clamp": None, "steps": 20,
+    }  # fmt: skip
+    assert advantage_schedule(RLConfig.model_validate(keys)) == AdvantageSchedule(
+        base=AdvantageConfig(
+            algorithm="grpo",
+            mode="turn_neutral",
+            gamma=0.5,
+            discount_unit="turn",
+            adaptive_gamma_min_weight=0.25,
+            gain_weight=2.0,
+            normalise_std=False,
+            clamp=None,
+        ),
+        total=20,
+        curriculum_outcome=(0.5, 1.0),
+        curriculum_gain=(1.0, 0.5),
+        warmup_threshold=0.3,
+        warmup_alpha=0.2,
+    )
+
+
+def test_the_defaults_of_configuration_and_rules_agree() -> None:
+    assert advantage_schedule(RLConfig()) == AdvantageSchedule(total=RLConfig().steps)
 
 
 def test_worker_classes_are_ours_and_polling_is_quick(rl_config: Callable[..., Any]) -> None:
