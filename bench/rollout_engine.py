@@ -102,6 +102,8 @@ def vllm(load: Load) -> Generate:
         dtype="float32",
         max_model_len=load.prompt + load.tokens,
         max_num_seqs=64,
+        max_num_batched_tokens=8192,
+        enable_chunked_prefill=False,
         enforce_eager=True,
         enable_prefix_caching=True,
         block_size=32,
