@@ -28,6 +28,7 @@ ENGINES = ("generate", "transformers", "vllm")
 VLLM_SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_PLUGINS": "",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -101,6 +102,8 @@ def vllm(load: Load) -> Generate:
         dtype="float32",
         max_model_len=load.prompt + load.tokens,
         max_num_seqs=64,
+        max_num_batched_tokens=8192,
+        enable_chunked_prefill=False,
         enforce_eager=True,
         enable_prefix_caching=True,
         block_size=32,
@@ -154,8 +157,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", choices=ENGINES, default=list(ENGINES), help="engines to measure")
     parser.add_argument("--batch", nargs="+", type=int, default=[1, 16, 64], help="sequences at a time")
     parser.add_argument("--prompt", type=int, default=256, help="tokens of a prompt")
-    parser.add_argument("--tokens", type=int, default=128, help="tokens generated per sequence")
-    parser.add_argument("--rounds", type=int, default=3, help="measured rounds per batch size; the median counts")
+    parser.add_argument("--tokens", type=int, default=64, help="tokens generated per sequence")
+    parser.add_argument("--rounds", type=int, default=2, help="measured rounds per batch size; the median counts")
     parser.add_argument("--vllm-python", type=Path, default=Path(sys.prefix) / "vllm" / "bin" / "python")
     parser.add_argument("--out", default="-", help="JSON file, or - for one line on the terminal")
     arguments = parser.parse_args(argv)

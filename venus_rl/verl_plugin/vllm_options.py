@@ -62,6 +62,9 @@ def vllm_options(config: Config, model: Path, *, cpu: bool) -> dict[str, Any]:
         f"{rollout}.name": "vllm",
         f"{rollout}.max_model_len": min(positions, config.env.max_context_tokens + PROBE_ROOM),
         f"{rollout}.enable_prefix_caching": True,
+        # A seeded request whose prompt is read in parts kills the CPU engine: "CPU Generator does not use offset"
+        # (vllm/v1/worker/gpu_model_runner.py:3502).
+        f"{rollout}.enable_chunked_prefill": not cpu,
         f"{rollout}.enforce_eager": cpu,
         f"{rollout}.enable_sleep_mode": not cpu,  # the CPU build has no memory to give back
         f"{rollout}.free_cache_engine": not cpu,

@@ -136,8 +136,8 @@ async def test_the_score_is_that_of_the_likeliest_answer_at_the_rollout_temperat
             means.append(sum(log_probs[place - 1, ids[place]].item() for place in answer) / len(answer))
         expected.append(max(means))
     assert reply.scores == pytest.approx(expected, abs=1e-4)
-    # One pass over the context and, per boundary, two probes of which the last token is only predicted.
-    assert (reply.requests, reply.tokens_read) == (1, len(PROMPT) + 2 * (2 + 1))
+    # One pass over the context and, per boundary, the tree of both probes, whose last tokens are only predicted.
+    assert (reply.requests, reply.tokens_read) == (1, len(PROMPT) + 2 * 2)
 
 
 async def test_a_sleeping_server_holds_requests_until_it_wakes(

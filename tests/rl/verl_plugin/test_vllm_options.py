@@ -64,6 +64,7 @@ def test_the_cpu_build_neither_sleeps_nor_compiles(model: Callable[..., Path]) -
     config = Config.model_validate({"rollout": {"kv_cache_gib": 3, "score_in_flight": 5}})
     options = vllm_options.vllm_options(config, model(), cpu=True)
     assert options[f"{ROLLOUT}.enforce_eager"]
+    assert not options[f"{ROLLOUT}.enable_chunked_prefill"]
     assert not options[f"{ROLLOUT}.enable_sleep_mode"]
     assert not options[f"{ROLLOUT}.free_cache_engine"]
     assert options[ENVIRONMENT]["VLLM_CPU_KVCACHE_SPACE"] == "3"
