@@ -25,7 +25,6 @@ from venus_env.protocol.trajectory import Trajectory
 from venus_env.seeding import derive_seed
 from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages
 from venus_rl.igpo.events import scatter_to_tokens
-from venus_rl.igpo.probes import Probe, ProbeRequest
 from venus_rl.igpo.schedule import AdvantageSchedule, GateState, mean_outcome
 from venus_rl.igpo.scoring import ScoringRecord, covered_seconds, difference_metrics, scoring_metrics
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
