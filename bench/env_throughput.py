@@ -158,10 +158,11 @@ def main(argv: list[str] | None = None) -> None:
             **sections,
             "bars": verdicts,
         }
-        _write(arguments.out, json.dumps(result, indent=2) + "\n")
+        write(arguments.out, json.dumps(result, indent=2) + "\n")
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
+    """Replace a file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.part")
     partial.write_text(text, encoding="utf-8")

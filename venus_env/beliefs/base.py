@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 from venus_env.corpus.document import Corpus
 from venus_env.protocol.trajectory import Trajectory
 from venus_env.protocol.turns import Message
+from venus_env.tokens import Conversation, Renderer
 
 
 @runtime_checkable
@@ -65,11 +66,7 @@ async def score_incrementally(
     belief: Belief, trajectory: Trajectory, boundaries: Sequence[int], answers: Sequence[str]
 ) -> list[list[float]]:
     """Implementation of ``Belief.score`` through one incremental pass over the messages."""
-    count = len(trajectory.messages)
-    if list(boundaries) != sorted(boundaries) or any(not 2 <= boundary <= count for boundary in boundaries):
-        raise ValueError(
-            f"boundaries {list(boundaries)} must ascend within [2, {count}] (the trajectory's number of messages)"
-        )
+    require_boundaries(boundaries, len(trajectory.messages))
     state = belief.open(trajectory.messages[1]["content"], answers)
     scores: list[list[float]] = []
     done = 0
@@ -80,6 +77,56 @@ async def score_incrementally(
         scores.append(await state.update(trajectory.messages[done:boundary]))
         done = boundary
     return scores
+
+
+def context_lengths(
+    renderer: Renderer, messages: Sequence[Message], boundaries: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Render an episode once: its tokens, and how many of them are known at each boundary.
+
+    Args:
+        renderer: Encodes the messages.
+        messages: All messages of the episode.
+        boundaries: Numbers of leading messages, ascending.
+
+    Raises:
+        ValueError: The boundaries are out of order or range, or not where the policy would write its next turn.
+    """
+    require_boundaries(boundaries, len(messages))
+    conversation = Conversation(renderer)
+    lengths: list[int] = []
+    done = 0
+    for boundary in boundaries:
+        read_messages(conversation, messages[done:boundary])
+        lengths.append(len(conversation.ids))
+        done = boundary
+    return conversation.ids, lengths
+
+
+def read_messages(conversation: Conversation, new_messages: Sequence[Message]) -> None:
+    """Add messages to a conversation, its opening ones first.
+
+    Raises:
+        ValueError: It does not end where the policy would write its next turn.
+    """
+    if not conversation.ids:
+        conversation.open(new_messages[:2])
+        new_messages = new_messages[2:]
+    for message in new_messages:
+        if message["role"] == "assistant":
+            conversation.add_assistant(message["content"])
+        else:
+            conversation.add_user(message["content"])
+    if len(conversation.boundaries) == len(conversation.turns):
+        raise ValueError("the last message is the policy's own: a belief is asked before a turn, not after it")
+
+
+def require_boundaries(boundaries: Sequence[int], count: int) -> None:
+    """Check the boundaries of an episode of ``count`` messages."""
+    if list(boundaries) != sorted(boundaries) or any(not 2 <= boundary <= count for boundary in boundaries):
+        raise ValueError(
+            f"boundaries {list(boundaries)} must ascend within [2, {count}] (the trajectory's number of messages)"
+        )
 
 
 def require_answers(answers: Sequence[str]) -> tuple[str, ...]:
@@ -95,7 +142,8 @@ def open_belief(spec: str | Belief | None, corpus: Corpus | None = None) -> Beli
     """Make a belief from a name or pass an object through.
 
     Args:
-        spec: None (no belief, hence no information gain), ``"lexical"``, ``"hf:FOLDER_OR_MODEL_NAME"``, or a belief.
+        spec: None (no belief, hence no information gain), ``"lexical"``, ``"hf:FOLDER_OR_MODEL_NAME"``,
+            ``"server:URL"`` or ``"server:URL#MODEL"`` (:class:`venus_env.beliefs.server.ServerBelief`), or a belief.
         corpus: Background of the lexical belief.
     """
     if spec is None or not isinstance(spec, str):
@@ -110,4 +158,12 @@ def open_belief(spec: str | Belief | None, corpus: Corpus | None = None) -> Beli
         from venus_env.beliefs.hf import HFBelief
 
         return HFBelief(spec[3:])
-    raise ValueError(f"belief {spec!r} is unknown; use None, 'lexical', 'hf:FOLDER_OR_MODEL_NAME' or a Belief object")
+    if spec.startswith("server:") and len(spec) > 7:
+        from venus_env.beliefs.server import ServerBelief
+
+        url, _, model = spec[7:].partition("#")
+        return ServerBelief(url, model or None)
+    raise ValueError(
+        f"belief {spec!r} is unknown; use None, 'lexical', 'hf:FOLDER_OR_MODEL_NAME', 'server:URL', "
+        "'server:URL#MODEL' or a Belief object"
+    )

@@ -34,6 +34,9 @@ class PseudoAnswer:
 
         The text is tokenised as a whole, as a policy would write it; a token that holds a part of the answer and a
         neighbouring newline counts as the answer's.
+
+        Raises:
+            ValueError: The answer is blank, or the tokenizer makes no token of it, so that it has no probability.
         """
         if not answer.strip():
             raise ValueError("a blank answer has no probability")
@@ -43,4 +46,6 @@ class PseudoAnswer:
         inside = [
             index for index, (first, past) in enumerate(encoded["offset_mapping"]) if past > begin and first < end
         ]
+        if not inside:
+            raise ValueError(f"the tokenizer makes no token of the answer {answer!r}, so it has no probability")
         return list(encoded["input_ids"][: inside[-1] + 1]), inside[0]

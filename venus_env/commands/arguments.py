@@ -6,7 +6,7 @@ import argparse
 
 Commands = argparse._SubParsersAction  # argparse gives the class no public name
 
-BELIEFS = "none, lexical, hf:FOLDER_OR_MODEL_NAME or module:attribute"
+BELIEFS = "none, lexical, hf:FOLDER_OR_MODEL_NAME, server:URL, server:URL#MODEL or module:attribute"
 CORPORA = "'embedded', 'full', a passage file or the folder of an index"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from venus_env.beliefs.base import Belief, open_belief
+from venus_env.beliefs.errors import BeliefError
 from venus_env.commands.errors import CommandError
 from venus_env.corpus.document import Corpus
 from venus_env.plugins import load_object
@@ -39,16 +40,21 @@ def load_belief(name: str, corpus: Corpus | None = None) -> Belief | None:
         corpus: Background of the lexical belief.
 
     Raises:
-        CommandError: There is no such object, or it is no belief.
+        CommandError: There is no such object, it is no belief, or its server cannot be used.
         ValueError: The spec is unknown.
     """
     if name == "none":
         return None
-    if ":" in name and not name.startswith("hf:"):
+    if ":" in name and not name.startswith(("hf:", "server:")):
         belief: Belief = load_as(name, "--belief", Belief)
         return belief
     opened = open_belief(name, corpus)
+    # A model that cannot be loaded or reached is refused now, and not as a failure of every episode.
     if opened is not None and name.startswith("hf:"):
-        # A model that cannot be loaded is refused now, and not as a failure of every episode.
         opened.scorer()  # type: ignore[attr-defined]
+    elif opened is not None and name.startswith("server:"):
+        try:
+            opened.reach()  # type: ignore[attr-defined]
+        except BeliefError as error:
+            raise CommandError(f"--belief {name}: {error}") from error
     return opened

@@ -140,8 +140,8 @@ class ResearchEnv(gym.Env[Observation, str]):
       `Task`, taken as it is.
     - `tools`: a list of tools in place of `search` and `visit`.
     - `rewards`: a `RewardConfig` or a dict of its fields.
-    - `belief`: `"lexical"` (a language model over the words read so far), any other spec of `open_belief`, a `Belief`,
-      or None for no information gain.
+    - `belief`: `"lexical"` (a language model over the words read so far), `"hf:FOLDER_OR_NAME"`, `"server:URL"`, a
+      `Belief`, or None for no information gain.
     - `judge`: a `Judge` that grades answers for both outcome and score, in place of comparing texts.
     - `prompt`: `"full"`, or `"compact"` for very small models.
     - `tool_style`: layout of what the tools return, `"full"` or `"compact"`; follows the prompt if None.

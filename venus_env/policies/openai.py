@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import random
 import re
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 
+from venus_env.endpoint import EXCERPT, Endpoint, EndpointError
 from venus_env.policies.errors import ContextFull, PolicyError
 from venus_env.protocol.turns import Message
 from venus_env.seeding import derive_seed
 from venus_env.tasks.task import Task
 
-logger = logging.getLogger(__name__)
-
 # What vLLM, SGLang, llama.cpp and hosted models say; there is no common error code.
 _TOO_LONG = re.compile(r"context[_ ](length|size|window)|longer than the model", re.IGNORECASE)
-_EXCERPT = 300  # characters of a server's error text worth showing
-_LONGEST_WAIT_S = 60.0
-_TRY_AGAIN = frozenset({408, 425, 429})  # besides all server errors
 
 
 class OpenAIPolicy:
@@ -73,11 +64,16 @@ class OpenAIPolicy:
         max_connections: int = 64,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            raise ValueError(f"base_url must start with http:// or https://, got {base_url!r}")
-        if attempts < 1:
-            raise ValueError(f"attempts must be at least 1, got {attempts}")
-        self.url = f"{base_url.rstrip('/')}/chat/completions"
+        self._endpoint = Endpoint(
+            base_url,
+            timeout_s=timeout_s,
+            attempts=attempts,
+            backoff_s=backoff_s,
+            max_connections=max_connections,
+            transport=transport,
+            seed=0 if seed is None else seed,
+        )
+        self.url = f"{self._endpoint.base_url}/chat/completions"
         self.model = model
         self.seed = seed
         self.usage: Counter[str] = Counter()
@@ -90,13 +86,6 @@ class OpenAIPolicy:
             **({"stop": list(stop)} if stop else {}),
             **(extra or {}),
         }
-        self._timeout_s = timeout_s
-        self._attempts = attempts
-        self._backoff_s = backoff_s
-        self._max_connections = max_connections
-        self._transport = transport
-        self._client: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
-        self._jitter = random.Random(0 if seed is None else seed)
 
     def new_episode(self, task: Task | None = None, *, seed: int | None = None) -> OpenAIEpisodePolicy:
         """Start an episode's own policy.
@@ -113,10 +102,7 @@ class OpenAIPolicy:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            _, client = self._client
-            self._client = None
-            await client.aclose()
+        await self._endpoint.aclose()
 
     async def complete(self, messages: Sequence[Message], seed: int | None, usage: Counter[str]) -> str:
         """Ask the server for one assistant message.
@@ -133,41 +119,23 @@ class OpenAIPolicy:
         body = {**self._body, "messages": [dict(message) for message in messages]}
         if seed is not None:
             body["seed"] = seed
-        for attempt in range(1, self._attempts + 1):
-            self._count(usage, requests=1, retries=int(attempt > 1))
-            wait_s = self._backoff_s * 2 ** (attempt - 1) * (1 + self._jitter.random() / 4)
-            try:
-                response = await self._open_client().post(self.url, json=body, headers=self._headers)
-            except httpx.TimeoutException:
-                trouble = f"no answer within {self._timeout_s:g} s"
-            except (httpx.TransportError, httpx.DecodingError) as error:
-                trouble = f"{type(error).__name__}: {error}"
-            else:
-                if response.status_code == 200:
-                    return self._turn(response, usage)
-                trouble = f"HTTP {response.status_code}: {response.text[:_EXCERPT]}"
-                if response.status_code not in _TRY_AGAIN and response.status_code < 500:
-                    # Refused at once, it is max_turn_tokens or the prompt that does not fit: a wrong setting.
-                    if len(messages) > 2 and _TOO_LONG.search(response.text):
-                        raise ContextFull(f"the conversation is too long for model {self.model!r}: {trouble}")
-                    raise PolicyError(f"{self.url} refused the request for model {self.model!r}: {trouble}")
-                wait_s = _retry_after(response) or wait_s
-            if attempt < self._attempts:
-                logger.warning("attempt %d of %d at %s: %s", attempt, self._attempts, self.url, trouble)
-                await asyncio.sleep(min(wait_s, _LONGEST_WAIT_S))
-        raise PolicyError(f"{self.url} failed {self._attempts} times, last with {trouble}")
-
-    def _open_client(self) -> httpx.AsyncClient:
-        """The connections of the running event loop; those of another loop cannot be used here."""
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._client[0] is not loop:
-            limits = httpx.Limits(max_connections=self._max_connections)
-            # Waiting for a free connection is our own queue, not the server's slowness.
-            timeout = httpx.Timeout(self._timeout_s, pool=None)
-            # Proxies come by argument (transport), not from the environment.
-            client = httpx.AsyncClient(limits=limits, timeout=timeout, transport=self._transport, trust_env=False)
-            self._client = (loop, client)
-        return self._client[1]
+        try:
+            response = await self._endpoint.request(
+                "POST",
+                "/chat/completions",
+                headers=self._headers,
+                body=body,
+                on_attempt=lambda attempt: self._count(usage, requests=1, retries=int(attempt > 1)),
+            )
+        except EndpointError as error:
+            raise PolicyError(str(error)) from error
+        if response.status_code == 200:
+            return self._turn(response, usage)
+        trouble = f"HTTP {response.status_code}: {response.text[:EXCERPT]}"
+        # Refused at once, it is max_turn_tokens or the prompt that does not fit: a wrong setting.
+        if len(messages) > 2 and _TOO_LONG.search(response.text):
+            raise ContextFull(f"the conversation is too long for model {self.model!r}: {trouble}")
+        raise PolicyError(f"{self.url} refused the request for model {self.model!r}: {trouble}")
 
     def _turn(self, response: httpx.Response, usage: Counter[str]) -> str:
         """Text of the first choice; reasoning that the server split off goes back into ``<think>``."""
@@ -179,7 +147,7 @@ class OpenAIPolicy:
             reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise PolicyError(
-                f"{self.url} answered in a form that is no chat completion ({error!r}): {response.text[:_EXCERPT]}"
+                f"{self.url} answered in a form that is no chat completion ({error!r}): {response.text[:EXCERPT]}"
             ) from error
         self._count(usage, truncated_turns=int(choice.get("finish_reason") == "length"), **_tokens(payload))
         if reasoning and "<think>" not in content:
@@ -216,19 +184,6 @@ class OpenAIEpisodePolicy:
             turn = sum(message["role"] == "assistant" for message in messages)
             seed = derive_seed(self._policy.seed, self._seed or 0, turn)
         return await self._policy.complete(messages, seed, self.usage)
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds that the server asks to wait, given as a number or as a date; None if it does not ask."""
-    value = response.headers.get("Retry-After", "")
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
 
 
 def _tokens(payload: Mapping[str, Any]) -> dict[str, int]:

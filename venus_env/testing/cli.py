@@ -65,7 +65,8 @@ def add_check_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPar
     judge.add_argument("--wrong", metavar="TEXT", help="an answer that is wrong")
     _add_nondeterministic(judge)
 
-    belief = _add(kinds, "belief", _belief, f"'lexical', 'hf:FOLDER_OR_MODEL_NAME', or {_ATTRIBUTE}", "a belief")
+    names = "'lexical', 'hf:FOLDER_OR_MODEL_NAME', 'server:URL', 'server:URL#MODEL'"
+    belief = _add(kinds, "belief", _belief, f"{names}, or {_ATTRIBUTE}", "a belief")
     belief.add_argument(
         "--corpus", default="embedded", metavar="CORPUS", help=f"background of 'lexical': {_CORPUS} (default embedded)"
     )
@@ -167,14 +168,17 @@ def _judge(args: argparse.Namespace) -> Report:
 
 def _belief(args: argparse.Namespace) -> Report:
     from venus_env.beliefs.base import open_belief
+    from venus_env.beliefs.errors import BeliefError
     from venus_env.testing.belief import check_belief
 
-    if args.spec != "lexical" and not args.spec.startswith("hf:"):
+    if args.spec != "lexical" and not args.spec.startswith(("hf:", "server:")):
         return check_belief(_load(args.spec, "belief"))
     corpus = _open_corpus(args.corpus) if args.spec == "lexical" else None
     try:
         belief = open_belief(args.spec, corpus)
-    except (ImportError, OSError, ValueError) as error:  # no torch, no such model
+        if args.spec.startswith("server:"):
+            belief.reach()  # type: ignore[union-attr]
+    except (ImportError, OSError, ValueError, BeliefError) as error:  # no torch, no such model, no such server
         raise _Unusable(f"belief {args.spec!r}: {error}") from error
     assert belief is not None  # only None opens as None
     return check_belief(belief)

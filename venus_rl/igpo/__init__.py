@@ -1,1 +1,1 @@
-"""IGPO without a trainer: turn rewards, advantages, answer probes. Pure torch and numpy; nothing here imports verl."""
+"""IGPO without a trainer: turn rewards and advantages. Pure torch and numpy; nothing here imports verl."""

@@ -28,6 +28,7 @@ MESSAGES: list[Message] = [
     *turn("visit", {"url": ["u"], "goal": "g"}, "Rome is one, too."),
 ]
 ANSWERS = ["Paris", "Röme now"]
+TRAJECTORY = Trajectory(task={}, messages=MESSAGES, turns=[], end="turn_limit")
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +37,17 @@ def tokenizer() -> Any:
     return tiny.tokenizer()
 
 
-def naive(model: Any, tokenizer: Any, messages: list[Message], answer: str, wrapper: PseudoAnswer) -> float:
-    """One full forward over context, wrapper and answer; the byte tokenizer lets the span be counted by hand."""
+def naive(
+    model: Any, tokenizer: Any, messages: list[Message], answer: str, wrapper: PseudoAnswer, temperature: float = 1.0
+) -> float:
+    """The oracle: one full forward over context, wrapper and answer, without a cache."""
     context = Renderer(tokenizer).encode(messages).ids
-    prefix = tokenizer.encode(wrapper.prefix, add_special_tokens=False)
-    target = tokenizer.encode(answer, add_special_tokens=False)
-    assert len(target) == len(answer.encode())
-    ids = [*context, *prefix, *target]
+    probe, start = wrapper.tokens(tokenizer, answer)
+    ids = [*context, *probe]
     with torch.no_grad():
-        logprobs = model(torch.tensor([ids])).logits[0].log_softmax(-1)
-    at = range(len(ids) - len(target), len(ids))
-    return float(sum(logprobs[i - 1, ids[i]] for i in at) / len(target))
+        logprobs = (model(torch.tensor([ids])).logits[0] / temperature).log_softmax(-1)
+    at = range(len(context) + start, len(ids))
+    return float(sum(logprobs[i - 1, ids[i]] for i in at) / len(at))
 
 
 @pytest.mark.parametrize("make", [tiny.qwen, tiny.llama])
@@ -63,16 +64,62 @@ async def test_increments_equal_full_forwards(make: Any, wrapper: PseudoAnswer |
         done = boundary
 
 
+RUSSIAN = PseudoAnswer("Теперь сведений достаточно.\n</think>\n<answer>\n", "\n</answer>")
+TIGHT = PseudoAnswer("<answer> th", " Sea.</answer>")  # a token holds the end of the prefix and "e North"'s beginning
+
+
+@pytest.mark.parametrize("make", [tiny.qwen, tiny.llama])
+@pytest.mark.parametrize("wrapper", [None, RUSSIAN, TIGHT, PseudoAnswer("", "")])
+async def test_one_pass_equals_full_forwards(make: Any, wrapper: PseudoAnswer | None, thinking_tokenizer: Any) -> None:
+    model = make(vocab_size=len(thinking_tokenizer))
+    answers = ["e North", "Elbe", "Straße 🌊", "北海"]
+    used = wrapper or PseudoAnswer.after("<think>\n")
+    belief = HFBelief(model, thinking_tokenizer, wrapper=wrapper, temperature=0.7)
+    boundaries = [2, 4, 4, 6]  # one twice, the last at the very end
+    scores = await belief.score(TRAJECTORY, boundaries, answers)
+    expected = [
+        [naive(model, thinking_tokenizer, MESSAGES[:boundary], answer, used, 0.7) for answer in answers]
+        for boundary in boundaries
+    ]
+    for values, wanted in zip(scores, expected, strict=True):
+        assert values == pytest.approx(wanted, abs=1e-4)
+    state = belief.open("Which city?", answers)
+    assert await state.update(MESSAGES[:4]) == pytest.approx(expected[1], abs=1e-4)
+
+
+def test_the_tight_wrapper_shares_tokens_with_answers(thinking_tokenizer: Any) -> None:
+    ids, start = TIGHT.tokens(thinking_tokenizer, "e North")
+    assert thinking_tokenizer.decode(ids[start:]) == " the North"
+
+
+async def test_models_that_allow_no_pass_are_asked_boundary_by_boundary(
+    tokenizer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    model = tiny.qwen(use_sliding_window=True, sliding_window=32, max_window_layers=1)
+    scores = await HFBelief(model, tokenizer).score(TRAJECTORY, [2, 4, 6], ANSWERS)
+    assert "sees 32 tokens only" in caplog.text
+    for values, boundary in zip(scores, (2, 4, 6), strict=True):
+        expected = [naive(model, tokenizer, MESSAGES[:boundary], each, PseudoAnswer.after("")) for each in ANSWERS]
+        assert values == pytest.approx(expected, abs=1e-4)
+
+
 async def test_concurrent_episodes_and_whole_trajectories(tokenizer: Any) -> None:
     belief = HFBelief(tiny.qwen(), tokenizer)
-    trajectory = Trajectory(task={}, messages=MESSAGES, turns=[], end="turn_limit")
-    first, second = await asyncio.gather(*(belief.score(trajectory, [2, 4, 6], ANSWERS) for _ in range(2)))
+    first, second = await asyncio.gather(*(belief.score(TRAJECTORY, [2, 4, 6], ANSWERS) for _ in range(2)))
     assert first == second
     # Several turns at once, as in browse-aware scoring.
-    skipping = await belief.score(trajectory, [2, 6], ANSWERS)
+    skipping = await belief.score(TRAJECTORY, [2, 6], ANSWERS)
     assert skipping[1] == pytest.approx(first[2], abs=1e-4)
-    with pytest.raises(ValueError, match="before a turn"):
-        await belief.score(trajectory, [3], ANSWERS)
+    assert await belief.score(TRAJECTORY, [], ANSWERS) == []
+    for boundaries in ([3], [0], [4, 2], [8]):
+        with pytest.raises(ValueError, match=r"before a turn|must ascend"):
+            await belief.score(TRAJECTORY, boundaries, ANSWERS)
+    for answers in ([], ["x", " "]):
+        with pytest.raises(ValueError, match="at least one accepted answer"):
+            await belief.score(TRAJECTORY, [2], answers)
+    with pytest.raises(ValueError, match="temperature"):
+        HFBelief(tiny.qwen(), tokenizer, temperature=0.0)
 
 
 async def test_from_folder_pickled_and_copied(tokenizer: Any, tmp_path: Path) -> None:
@@ -91,7 +138,20 @@ def test_wrapper_follows_the_template(tokenizer: Any) -> None:
     ids, start = opened.tokens(tokenizer, "Röm")
     assert tokenizer.decode(ids[start:]) == "Röm"
     assert tokenizer.decode(ids[:start]) == opened.prefix
+    assert len(ids) - start == len("Röm".encode())
     with pytest.raises(ValueError, match="blank"):
         opened.tokens(tokenizer, " ")
+    with pytest.raises(ValueError, match="no token of the answer '€'"):
+        opened.tokens(_forgetful(), "€")
     with pytest.raises(ValueError, match="pass tokenizer="):
         HFBelief(tiny.qwen())
+
+
+def _forgetful() -> Any:
+    """A tokenizer whose normaliser drops what is not ASCII."""
+    from tokenizers import Regex, normalizers
+    from transformers import PreTrainedTokenizerFast
+
+    core = tiny.tokenizer().backend_tokenizer
+    core.normalizer = normalizers.Replace(Regex("[^\x00-\x7f]"), "")
+    return PreTrainedTokenizerFast(tokenizer_object=core)

@@ -157,7 +157,7 @@ async def test_retry_after_may_be_a_date(
         waits.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("venus_env.policies.openai.asyncio.sleep", note)
+    monkeypatch.setattr("venus_env.endpoint.asyncio.sleep", note)
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=ahead_s), usegmt=True)
     replies: list[Reply] = [(503, "busy", {"Retry-After": date}), completion("at last")]
     endpoint.reply = lambda number, body: replies[number - 1]

@@ -34,13 +34,13 @@ def qwen(seed: int = 0, **overrides: Any) -> Any:
     return Qwen3ForCausalLM(Qwen3Config(**{**settings, **overrides})).eval()
 
 
-def llama(seed: int = 0) -> Any:
+def llama(seed: int = 0, vocab_size: int = VOCABULARY) -> Any:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=VOCABULARY,
+        vocab_size=vocab_size,
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=4,
