@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 from venus_env.corpus.errors import CorpusError
 from venus_env.corpus.local import LocalCorpus
@@ -179,6 +180,13 @@ def model_window(path: Path) -> int:
         return int(json.loads(file.read_text(encoding="utf-8")).get("max_position_embeddings", 2**31))
     except ValueError as error:
         raise ConfigError(f"model.path={path}: {file} is damaged ({error})") from error
+
+
+def lora_settings(config: Config) -> dict[str, Any]:
+    """The settings of the adapters that are trained; empty without."""
+    return (
+        config.model.model_dump(include={"lora_rank", "lora_alpha", "lora_targets"}) if config.model.lora_rank else {}
+    )
 
 
 def model_key(path: Path) -> str:

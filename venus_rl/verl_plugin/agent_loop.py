@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from venus_env.tokens import Conversation, Renderer
 from venus_rl.config import Config
 from venus_rl.igpo.probes import Probe, ProbeRequest
 from venus_rl.igpo.turn_rewards import TurnRewardConfig, build_turn_rewards
+from venus_rl.verl_plugin.cutoff import counter
 from venus_rl.verl_plugin.rollout import server_name
 
 logger = logging.getLogger(__name__)
@@ -70,13 +72,21 @@ class ResearchAgentLoop(AgentLoopBase):
         conversation = Conversation(self.renderer)
         conversation.open(session.messages[:2])
         metrics: dict[str, Any] = {}
-        versions = await self._play(session, conversation, sampling_params, seed, metrics)
+        cutoff = counter() if self.venus.rl.completion_cutoff is not None else None
+        step = int(row["global_steps"])
+        try:
+            versions = await self._play(session, conversation, sampling_params, seed, metrics, cutoff, step)
+        finally:
+            if cutoff is not None:
+                await cutoff.finished.remote(step)
         trajectory = session.trajectory()
         excluded = trajectory.end in INFRASTRUCTURE_ENDS
         scores: list[float | None] = []
+        scoring_started = time.time()
         if self.venus.rl.algorithm == "igpo" and not excluded:
             with simple_timer("compute_score", metrics):
                 scores = await self._score(task, trajectory, conversation, seed)
+        scoring = (scoring_started, time.time())
         gains = turn_gains(scores, self.venus.env.rewards.gain_kind) if scores else [None] * len(trajectory.turns)
         prompt_length = conversation.boundaries[0]
         rewards = build_turn_rewards(
@@ -105,7 +115,12 @@ class ResearchAgentLoop(AgentLoopBase):
             extra_fields={
                 **versions,
                 "venus": json.dumps(
-                    {"rewards": asdict(rewards), "trajectory": trajectory.model_dump(mode="json", by_alias=True)}
+                    {
+                        "rewards": asdict(rewards),
+                        "trajectory": trajectory.model_dump(mode="json", by_alias=True),
+                        "sampled_tokens": sum(mask),
+                        "scoring": scoring,
+                    }
                 ),
             },
         )
@@ -117,6 +132,8 @@ class ResearchAgentLoop(AgentLoopBase):
         sampling_params: dict[str, Any],
         seed: int,
         metrics: dict[str, Any],
+        cutoff: Any,
+        step: int,
     ) -> dict[str, Any]:
         """Sample and step until the episode ends; return the weight versions that verl tracks."""
         env = self.venus.env
@@ -137,6 +154,8 @@ class ResearchAgentLoop(AgentLoopBase):
             versions.setdefault("min_global_steps", output.extra_fields["min_global_steps"])
             versions["max_global_steps"] = output.extra_fields["max_global_steps"]
             conversation.add_sampled(output.token_ids, output.log_probs)
+            if cutoff is not None and await cutoff.reached.remote(step):
+                session.cut_off()
             with simple_timer("tool_calls", metrics):
                 outcome = await session.step(self.renderer.decode_turn(output.token_ids))
             if not session.done:

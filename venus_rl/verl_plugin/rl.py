@@ -61,6 +61,7 @@ class Runner:
         from verl.utils.logging_utils import configure_verl_logging
 
         from venus_rl.igpo.advantage import AdvantageConfig
+        from venus_rl.verl_plugin import cutoff
         from venus_rl.verl_plugin.trainer import VenusTrainer
 
         configure_verl_logging()
@@ -68,12 +69,14 @@ class Runner:
         OmegaConf.resolve(config)
         rl = self.venus.rl
         tq.init(config.transfer_queue)
+        counting = None if rl.completion_cutoff is None else cutoff.start(rl.prompts * rl.group, rl.completion_cutoff)
         try:
             trainer = VenusTrainer(
                 config,
                 out=self.out,
                 advantage=AdvantageConfig(algorithm=rl.algorithm, mode=rl.normalisation, gamma=rl.gamma),
                 max_excluded=rl.max_excluded,
+                keep=rl.keep,
             )
             trainer.init()
             manager = AgentLoopManagerTQ.create(
@@ -85,6 +88,7 @@ class Runner:
             trainer.fit(manager)
             trainer.logger.finish(exit_code=0)
         finally:
+            del counting
             tq.close()
 
 
