@@ -48,6 +48,7 @@ def stage_environment(threads: int) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": str(threads),
         "RAY_worker_niceness": "0",  # Ray's default of 15 starves workers beside any other load
+        "RAY_raylet_start_wait_time_s": "180",  # a busy machine takes longer than the default of 30 s
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "RAY_DEDUP_LOGS": "0",
         "RAY_USAGE_STATS_ENABLED": "0",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from typing import Any
 from venus_env.tasks.task import Task
 from venus_rl.config import Config
 from venus_rl.verl_plugin.options import AGENT_LOOP, AGENT_LOOP_CLASS, rl_options
-
-logger = logging.getLogger(__name__)
 
 
 def write_prompts(tasks: list[Task], path: Path) -> None:
@@ -146,15 +143,7 @@ def main(argv: list[str] | None = None) -> None:
             return runner.remote(config.model_dump_json(), str(arguments.out.resolve()))
 
     try:
-        for last in (False, False, True):
-            try:
-                main_ppo.run_ppo(verl, task_runner_class=_Bound)
-                break
-            except Exception as error:
-                # Ray gives its own processes 30 s to start, which a busy machine may not keep; nothing has begun then.
-                if ray.is_initialized() or last:
-                    raise
-                logger.warning("Ray did not start (%s); trying again", error)
+        main_ppo.run_ppo(verl, task_runner_class=_Bound)
     finally:
         ray.shutdown()
 
