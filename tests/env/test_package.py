@@ -22,7 +22,7 @@ light = {name for name in sys.modules if name.startswith("venus_env")}
 assert light == {"venus_env"}, light
 for name in venus_env.__all__:
     getattr(venus_env, name)
-heavy = {"torch", "transformers", "verl", "ray", "faiss", "bm25s", "omegaconf", "pandas"} & set(sys.modules)
+heavy = {"torch", "transformers", "verl", "ray", "faiss", "bm25s", "tantivy", "omegaconf", "pandas"} & set(sys.modules)
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", code], check=True)

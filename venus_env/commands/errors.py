@@ -22,6 +22,8 @@ def named_errors() -> Iterator[None]:
     """
     try:
         yield
+    except BrokenPipeError:  # the reader of our output has seen enough: the main program's affair
+        raise
     except ValidationError as error:
         raise CommandError(f"{error.title}: {first_problem(error)}") from error
     except (CorpusError, ImportError, OSError, ValueError) as error:

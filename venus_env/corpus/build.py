@@ -21,7 +21,7 @@ from venus_env.corpus.document import Passage
 from venus_env.corpus.encoders import WORDLLAMA, encoder_name, resolved_spec
 from venus_env.corpus.errors import CorpusDamaged, CorpusError
 from venus_env.corpus.ingest import BuildOptions, Collection, ingest, read_shard
-from venus_env.corpus.lexical import LexicalWriter, lexical_name
+from venus_env.corpus.lexical import AUTO, choose_lexical, kind_of, lexical_name, lexical_writer
 from venus_env.corpus.loaders.plan import Plan, plan_input
 from venus_env.corpus.manifest import MANIFEST, Manifest, check_files, describe_files, read_manifest
 from venus_env.corpus.store import PassageStore, StoreWriter
@@ -44,6 +44,7 @@ def build_index(
     *,
     options: BuildOptions | None = None,
     encoder: str = WORDLLAMA,
+    lexical: str = AUTO,
     workers: int = 1,
     force: bool = False,
 ) -> Manifest:
@@ -59,11 +60,14 @@ def build_index(
         options: How the input becomes passages.
         encoder: Model of the dense vectors: ``wordllama``, ``minilm``, or the folder or Hugging Face name of a
             sentence-embedding model, followed by ``[onnx]`` to run its ONNX file.
+        lexical: Library of the lexical index: ``bm25s``, ``tantivy``, or ``auto``, which keeps that of a
+            current index and otherwise chooses by size (:func:`venus_env.corpus.lexical.choose_lexical`).
         workers: Number of processes that read the input and split it into words.
         force: Build even if the index is current and sound.
 
     Raises:
-        CorpusError: The source cannot be read as it is, or ``out`` holds something that is no index.
+        CorpusError: The source cannot be read as it is, ``out`` holds something that is no index, or the lexical index
+            needs a library that is not installed.
     """
     from filelock import FileLock
 
@@ -74,15 +78,16 @@ def build_index(
     plan = plan_input(source, options.format)
     options = options.resolved(plan.format)
     encoder = resolved_spec(encoder)
+    choose_lexical(lexical, 0)  # what cannot work is refused before the input is read
     if source.is_dir() and source.resolve() in (out.resolve(), *out.resolve().parents):
         raise CorpusError(f"{out}: lies inside the input {source}, which would then hold its own index; choose another")
     try:
         _claim(out)
         with FileLock(out / _LOCK):
-            current = None if force else _current(out, plan, options, encoder)
+            current = None if force else _current(out, plan, options, encoder, lexical)
             if current is None:
                 collection = ingest(plan, options, out / _STAGING, workers)
-                current = _index(plan, options, encoder, collection, out, workers)
+                current = _index(plan, options, encoder, lexical, collection, out, workers)
                 shutil.rmtree(out / _STAGING)
             _sweep(out, keep=current.data)
     except OSError as error:
@@ -99,14 +104,15 @@ def _claim(out: Path) -> None:
         raise CorpusError(f"{out}: holds other files ({min(strangers)}) and no index; choose an empty folder")
 
 
-def _current(out: Path, plan: Plan, options: BuildOptions, encoder: str) -> Manifest | None:
+def _current(out: Path, plan: Plan, options: BuildOptions, encoder: str, lexical: str) -> Manifest | None:
     """Give the manifest in place if it is sound and was made from this very source, in this way, by this version."""
     if not (out / MANIFEST).exists():
         return None
     try:
         manifest = read_manifest(out)
         made_from = (manifest.source_sha256, manifest.options, manifest.encoder, manifest.lexical)
-        if made_from != (plan.digest, options, encoder_name(encoder), lexical_name()):
+        kind = kind_of(manifest.lexical) if lexical == AUTO else choose_lexical(lexical, manifest.passages)
+        if made_from != (plan.digest, options, encoder_name(encoder), lexical_name(kind)):
             return None
         check_files(out, manifest, full=True)
     except CorpusDamaged as error:
@@ -116,11 +122,12 @@ def _current(out: Path, plan: Plan, options: BuildOptions, encoder: str) -> Mani
 
 
 def _index(
-    plan: Plan, options: BuildOptions, encoder: str, collection: Collection, out: Path, workers: int
+    plan: Plan, options: BuildOptions, encoder: str, lexical: str, collection: Collection, out: Path, workers: int
 ) -> Manifest:
+    kind = choose_lexical(lexical, collection.passages)
     data = out / f"{_DATA_PREFIX}{secrets.token_hex(6)}"
     data.mkdir()
-    store, lexical, counts = StoreWriter(data), LexicalWriter(data), Counter[str]()
+    store, postings, counts = StoreWriter(data), lexical_writer(kind, data), Counter[str]()
     # Nothing is drawn where stderr is no terminal.
     analysed = closing(ordered_map(_analyse, collection.shards, workers))
     with analysed as analyses, tqdm(desc=f"{plan.name}: words", unit="passage", disable=None) as bar:
@@ -129,11 +136,11 @@ def _index(
                 store.add(passage)
                 bar.update()
             for stems in analysis.stems():
-                lexical.add(stems)
+                postings.add(stems)
             counts.update(analysis.words)
     content_hash = store.close()
-    lexical.close()
-    del lexical  # its token lists are the largest thing in memory
+    postings.close()
+    del postings  # with bm25s its token lists are the largest thing in memory
     (data / COUNTS).write_text(json.dumps(dict(sorted(counts.items())), ensure_ascii=False), encoding="utf-8")
 
     stored, dense = PassageStore(data), DenseWriter(data, encoder)
@@ -149,7 +156,7 @@ def _index(
         options=options,
         encoder=encoder_name(encoder),
         encoder_spec=encoder,
-        lexical=lexical_name(),
+        lexical=lexical_name(kind),
         documents=collection.documents,
         passages=len(stored),
         pages=store.pages,

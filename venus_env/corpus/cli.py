@@ -6,18 +6,17 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from venus_env.commands.arguments import add_parser, positive
+from venus_env.commands.errors import named_errors
 from venus_env.corpus.build import DUPLICATES, SKIPPED, build_index
 from venus_env.corpus.coverage import measure_coverage
 from venus_env.corpus.encoders import WORDLLAMA
 from venus_env.corpus.errors import CorpusError
 from venus_env.corpus.ingest import BuildOptions
+from venus_env.corpus.lexical import AUTO, LEXICAL, TANTIVY_PASSAGES
 from venus_env.corpus.loaders import FORMATS, URL_BASE
 from venus_env.corpus.manifest import Manifest, read_manifest
 from venus_env.corpus.open import open_corpus
@@ -88,23 +87,23 @@ def add_corpus_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPa
     recall.add_argument("--split", help="only tasks of this split")
     recall.add_argument("--k", type=_ks, default=(2, 5, 10), metavar="K,K", help="cut-offs (default 2,5,10)")
     recall.add_argument("--json", action="store_true", help="print the result as JSON")
-    recall.set_defaults(run=_named(_recall))
+    recall.set_defaults(run=_recall)
 
     search = commands.add_parser("search", help="search a corpus once")
     search.add_argument("corpus", metavar="CORPUS", help=_CORPUS_HELP)
     search.add_argument("query", metavar="QUERY")
     search.add_argument("--k", type=positive, default=5, metavar="K", help="number of results (default 5)")
     search.add_argument("--json", action="store_true", help="print the results as JSON lines")
-    search.set_defaults(run=_named(_search))
+    search.set_defaults(run=_search)
 
     info = commands.add_parser("info", help="show what an index holds and how it was made")
     info.add_argument("index", metavar="DIR", help="folder of an index")
     info.add_argument("--json", action="store_true", help="print the manifest as JSON")
-    info.set_defaults(run=_named(_info))
+    info.set_defaults(run=_info)
 
     verify = commands.add_parser("verify", help="re-hash an index and check that its parts agree")
     verify.add_argument("index", metavar="DIR", help="folder of an index")
-    verify.set_defaults(run=_named(_verify))
+    verify.set_defaults(run=_verify)
 
     add_generate_parser(commands)
 
@@ -154,9 +153,16 @@ def _add_build(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="vectors: wordllama (default), minilm, or folder or name of a sentence-embedding model; add [onnx] to run "
         "its ONNX file",
     )
+    build.add_argument(
+        "--lexical",
+        choices=LEXICAL,
+        default=AUTO,
+        help='library of the word index: bm25s, tantivy (small memory; pip install "venus-research[tantivy]"), or auto '
+        f"(default): tantivy from {TANTIVY_PASSAGES:,} passages on",
+    )
     build.add_argument("--force", action="store_true", help="build even if the index is current")
     build.add_argument("--json", action="store_true", help="print the manifest as JSON")
-    build.set_defaults(run=_named(_build))
+    build.set_defaults(run=_build)
 
 
 def _add_coverage(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -173,27 +179,7 @@ def _add_coverage(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     coverage.add_argument("--k", type=positive, default=10, metavar="K", help="results per query (default 10)")
     coverage.add_argument("--json", metavar="OUT", help="write every question's coverage to this file ('-': print it)")
     coverage.add_argument("--write-tasks", metavar="OUT", help="write the reachable tasks to this .jsonl file")
-    coverage.set_defaults(run=_named(_coverage))
-
-
-def _named(command: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], int]:
-    """Turn errors that name their fix into one line and exit status 2."""
-
-    def run(args: argparse.Namespace) -> int:
-        try:
-            command(args)
-        except ValidationError as error:
-            first = error.errors()[0]
-            print(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}", file=sys.stderr)
-            return 2
-        except BrokenPipeError:  # the reader of our output has seen enough: the main program's affair
-            raise
-        except (CorpusError, ValueError, OSError) as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            return 2
-        return 0
-
-    return run
+    coverage.set_defaults(run=_coverage)
 
 
 def _ks(text: str) -> tuple[int, ...]:
@@ -206,7 +192,8 @@ def _ks(text: str) -> tuple[int, ...]:
     return ks
 
 
-def _build(args: argparse.Namespace) -> None:
+@named_errors()
+def _build(args: argparse.Namespace) -> int:
     options = BuildOptions(
         format=args.format,
         words=args.words,
@@ -216,20 +203,27 @@ def _build(args: argparse.Namespace) -> None:
     )
     try:
         manifest = build_index(
-            args.source, args.out, options=options, encoder=args.encoder, workers=args.workers, force=args.force
+            args.source,
+            args.out,
+            options=options,
+            encoder=args.encoder,
+            lexical=args.lexical,
+            workers=args.workers,
+            force=args.force,
         )
     except KeyboardInterrupt:
         print(f"{args.out}: interrupted; the same command resumes the build", file=sys.stderr)
         raise
     if args.json:
         print(manifest.model_dump_json(by_alias=True))
-        return
+        return 0
     print(
         f"{args.out}: {manifest.passages} passages on {manifest.pages} pages, {_megabytes(manifest):.1f} MB, "
         f"content {manifest.content_hash[:12]}"
     )
     for line in _left_out(Path(args.out), manifest):
         print(line)
+    return 0
 
 
 def _megabytes(manifest: Manifest) -> float:
@@ -247,20 +241,23 @@ def _left_out(directory: Path, manifest: Manifest) -> list[str]:
     return lines
 
 
-def _recall(args: argparse.Namespace) -> None:
+@named_errors()
+def _recall(args: argparse.Namespace) -> int:
     from venus_env.tasks.loaders import load_tasks
 
     corpus = open_corpus(args.corpus)
     result = asyncio.run(measure_recall(corpus, load_tasks(args.tasks, args.split), args.k))
     if args.json:
         print(json.dumps(asdict(result) | {"content_hash": corpus.content_hash}))
-        return
+        return 0
     print(f"{result.questions} questions with evidence, {result.skipped} without")
     for k, value in result.at.items():
         print(f"recall@{k:<3} {value:.3f}")
+    return 0
 
 
-def _coverage(args: argparse.Namespace) -> None:
+@named_errors()
+def _coverage(args: argparse.Namespace) -> int:
     from venus_env.tasks.loaders import load_tasks
 
     tasks = load_tasks(args.tasks, args.split)
@@ -276,6 +273,7 @@ def _coverage(args: argparse.Namespace) -> None:
         lines = [json.dumps(task.record(), ensure_ascii=False) + "\n" for task in tasks if task.id in reachable]
         _write(Path(args.write_tasks), "".join(lines))
         print(f"{len(lines)} reachable tasks: {args.write_tasks}", file=sys.stderr)
+    return 0
 
 
 def _write(path: Path, text: str) -> None:
@@ -284,7 +282,8 @@ def _write(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def _search(args: argparse.Namespace) -> None:
+@named_errors()
+def _search(args: argparse.Namespace) -> int:
     (hits,) = asyncio.run(open_corpus(args.corpus).search([args.query], args.k))
     if not hits and not args.json:
         print("no results")
@@ -294,13 +293,15 @@ def _search(args: argparse.Namespace) -> None:
         else:
             print(f"{rank}. {hit.passage.title}  ({hit.score:.4f})\n   {hit.passage.url}")
             print(f"   {leading_words(hit.passage.text, 30)}")
+    return 0
 
 
-def _info(args: argparse.Namespace) -> None:
+@named_errors()
+def _info(args: argparse.Namespace) -> int:
     manifest = read_manifest(Path(args.index))
     if args.json:
         print(manifest.model_dump_json(by_alias=True))
-        return
+        return 0
     options = manifest.options
     split = "as they are" if options.words is None else f"at most {options.words} words"
     facts = {
@@ -320,8 +321,11 @@ def _info(args: argparse.Namespace) -> None:
         print(f"{name:<13} {value}")
     for line in _left_out(Path(args.index), manifest):
         print(line)
+    return 0
 
 
-def _verify(args: argparse.Namespace) -> None:
+@named_errors()
+def _verify(args: argparse.Namespace) -> int:
     manifest = verify_index(args.index)
     print(f"{args.index}: sound; {manifest.passages} passages on {manifest.pages} pages, {len(manifest.files)} files")
+    return 0

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,6 +82,7 @@ class Shard:
         path: Its passages.
         ids: Ids of its documents.
         places: File and line of each.
+        passages: Number of passages of each.
         sketches: Fingerprints of each.
         bad: Rows without a document.
     """
@@ -88,6 +90,7 @@ class Shard:
     path: Path
     ids: list[str]
     places: list[tuple[str, int | None]]
+    passages: list[int]
     sketches: Sketches
     bad: list[BadRow]
 
@@ -98,11 +101,13 @@ class Collection:
 
     Attributes:
         shards: Path of each shard, and which of its documents are used.
+        sizes: Number of passages of every document of every shard, used or not.
         skipped: Rows that could not be used.
         duplicates: Ids of documents that repeat an earlier one: (id, id of the earlier one, kind, similarity).
     """
 
     shards: list[tuple[Path, list[bool]]] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     skipped: list[BadRow] = field(default_factory=list)
     duplicates: list[tuple[str, str, str, float]] = field(default_factory=list)
 
@@ -110,6 +115,11 @@ class Collection:
     def documents(self) -> int:
         """Number of documents used."""
         return sum(sum(used) for _, used in self.shards)
+
+    @property
+    def passages(self) -> int:
+        """Number of passages of the documents used."""
+        return sum(compress(self.sizes, chain.from_iterable(used for _, used in self.shards)))
 
 
 def ingest(plan: Plan, options: BuildOptions, staging: Path, workers: int) -> Collection:
@@ -143,6 +153,7 @@ def ingest(plan: Plan, options: BuildOptions, staging: Path, workers: int) -> Co
                 raise CorpusError(f"{bad[0]} (on_error 'skip' leaves such rows out and reports them)")
             collection.skipped += bad
             collection.shards.append((shard.path, used))
+            collection.sizes += shard.passages
             ids += shard.ids
             places += shard.places
             sketches.append(shard.sketches)
@@ -184,7 +195,7 @@ def load_chunk(chunk: Chunk, staging: Path, words: int | None) -> Shard:
     path = staging / f"{name}.jsonl"
     if not path.exists():
         _write_shard(chunk, path, words)
-    ids, places, texts, bad = [], [], [], []
+    ids, places, sizes, texts, bad = [], [], [], [], []
     for record in _records(path):
         file, line = record["file"] or chunk.file, record["line"]
         line = None if line is None else chunk.first + line
@@ -193,8 +204,9 @@ def load_chunk(chunk: Chunk, staging: Path, words: int | None) -> Shard:
             continue
         ids.append(record["id"])
         places.append((file, line))
+        sizes.append(len(record["passages"]))
         texts.append(" ".join(passage["text"] for passage in record["passages"]))
-    return Shard(path, ids, places, sketch(texts), bad)
+    return Shard(path, ids, places, sizes, sketch(texts), bad)
 
 
 def read_shard(path: Path, used: list[bool]) -> Iterator[Passage]:

@@ -19,7 +19,7 @@ from venus_env.corpus.document import Hit, Page, Passage
 from venus_env.corpus.encoders import encoder_name, open_encoder
 from venus_env.corpus.errors import CorpusDamaged
 from venus_env.corpus.hybrid import DEFAULT_WEIGHTS, Weights, fuse
-from venus_env.corpus.lexical import LexicalIndex, lexical_name, query_terms
+from venus_env.corpus.lexical import LexicalIndex, kind_of, lexical_name, open_lexical, query_terms
 from venus_env.corpus.manifest import Manifest, check_files, read_manifest, rebuild_hint
 from venus_env.corpus.store import PassageStore
 from venus_env.corpus.titles import named_pages
@@ -56,7 +56,7 @@ class LocalCorpus:
             reopen: How a copy (unpickled, deep-copied) opens its corpus; by default from the same folder. Picklable.
 
         Raises:
-            CorpusError: There is no index.
+            CorpusError: There is no index, or its lexical library is not installed.
             CorpusDamaged: The index is damaged, or other software versions made it.
         """
         self.directory = Path(directory).resolve()
@@ -123,7 +123,8 @@ class LocalCorpus:
             if self._rankers is None:
                 open_encoder(self.manifest.encoder_spec)  # a model that cannot be loaded is no damage of the index
                 with self._late_read():
-                    self._rankers = LexicalIndex(self._data), DenseIndex(self._data, self.manifest.encoder_spec)
+                    lexical = open_lexical(kind_of(self.manifest.lexical), self._data)
+                    self._rankers = lexical, DenseIndex(self._data, self.manifest.encoder_spec)
             return self._rankers
 
     @contextmanager
@@ -189,7 +190,7 @@ class LocalCorpus:
 
 def _open_manifest(directory: Path, full_check: bool | None) -> Manifest:
     manifest = read_manifest(directory)
-    installed = {"encoder": encoder_name(manifest.encoder_spec), "lexical": lexical_name()}
+    installed = {"encoder": encoder_name(manifest.encoder_spec), "lexical": lexical_name(kind_of(manifest.lexical))}
     for part, name in installed.items():
         made_with = getattr(manifest, part)
         if made_with != name:

@@ -168,10 +168,11 @@ def _window(text: str, places: Sequence[tuple[int, int]], first: int, limit: int
     return f"{'... ' if first else ''}{shown}{' ...' if first + limit < len(places) else ''}"
 
 
-def estimate_tokens(text: str) -> int:
-    """Rough token count of a text.
+def tokens_by_words(text: str) -> int:
+    """Rough token count of prose: what a visit's extract is cut by.
 
     Four tokens for three words, never fewer than one for six characters, and one for each Han or kana character.
+    (:func:`venus_env.protocol.estimate_tokens` counts bytes instead: it also has to weigh markup and code.)
     """
     unspaced = 0 if text.isascii() else len(_ONE_HAN.findall(text))
     return max(-(-4 * len(text.split()) // 3), len(text) // 6) + unspaced

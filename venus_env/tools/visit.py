@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel
 
 from venus_env.corpus.document import Corpus, Page
-from venus_env.corpus.text import content_stems, estimate_tokens, join_gaps, sentences, stem, words
+from venus_env.corpus.text import content_stems, join_gaps, sentences, stem, tokens_by_words, words
 from venus_env.protocol.turns import ToolResult
 from venus_env.tools.arguments import VisitArguments
 from venus_env.tools.base import ToolError
@@ -60,7 +60,7 @@ class VisitTool:
         *,
         max_urls: int = 10,
         style: Literal["full", "compact"] = "full",
-        count_tokens: Callable[[str], int] = estimate_tokens,
+        count_tokens: Callable[[str], int] = tokens_by_words,
     ) -> None:
         for label, value in (("max_tokens", max_tokens), ("max_urls", max_urls)):
             if value < 1:

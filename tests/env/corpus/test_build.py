@@ -108,13 +108,23 @@ def test_two_builders_make_one_index(write: Callable[..., Path], rows: list[dict
     assert names == {read_manifest(out).data}
 
 
-@pytest.mark.parametrize("victim", ["passages.jsonl", "lexical/data.csc.index.npy", "dense.faiss", "words.json"])
+@pytest.mark.parametrize(
+    ("lexical", "victim"),
+    [
+        ("bm25s", "passages.jsonl"),
+        ("bm25s", "lexical/data.csc.index.npy"),
+        ("bm25s", "dense.faiss"),
+        ("bm25s", "words.json"),
+        ("tantivy", "lexical/meta.json"),
+        ("tantivy", "lexical/*.idx"),
+    ],
+)
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
 def test_any_damage_is_named(
-    write: Callable[..., Path], rows: list[dict[str, Any]], tmp_path: Path, victim: str, harm: str
+    write: Callable[..., Path], rows: list[dict[str, Any]], tmp_path: Path, lexical: str, victim: str, harm: str
 ) -> None:
     out = tmp_path / "index"
-    path = out / build_index(write(rows), out).data / victim
+    (path,) = (out / build_index(write(rows), out, lexical=lexical).data).glob(victim)
     content = bytearray(path.read_bytes())
     if harm == "remove":
         path.unlink()
@@ -123,8 +133,27 @@ def test_any_damage_is_named(
     else:
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
-    with pytest.raises(CorpusDamaged, match=rf"{Path(victim).name}.*build it again: python -m venus_env corpus build"):
+    with pytest.raises(CorpusDamaged, match=rf"{path.name}.*build it again: python -m venus_env corpus build"):
         LocalCorpus(out)
+
+
+def test_the_library_is_chosen_kept_and_changed(
+    write: Callable[..., Path], rows: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, out = write(rows), tmp_path / "index"
+    small = build_index(source, out)
+    assert small.lexical.startswith("bm25s ")
+    chosen = build_index(source, out, lexical="tantivy")
+    assert chosen.lexical.startswith("tantivy ")
+    assert chosen.content_hash == small.content_hash
+    assert build_index(source, out) == chosen  # auto keeps what is current
+    assert build_index(source, out, force=True).lexical == small.lexical
+    monkeypatch.setattr("venus_env.corpus.lexical.TANTIVY_PASSAGES", len(rows))
+    assert build_index(source, out, force=True).lexical == chosen.lexical
+    monkeypatch.setattr("venus_env.corpus.lexical.TANTIVY_PASSAGES", len(rows) + 1)
+    assert build_index(source, out, force=True).lexical == small.lexical
+    with pytest.raises(ValueError, match="expected one of auto, bm25s, tantivy, got 'lucene'"):
+        build_index(source, out, lexical="lucene")
 
 
 def test_bad_manifests_are_named(write: Callable[..., Path], rows: list[dict[str, Any]], tmp_path: Path) -> None:

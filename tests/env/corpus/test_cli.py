@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,15 +7,11 @@ from typing import Any
 
 import pytest
 
-from venus_env.corpus.cli import add_corpus_parser
+from venus_env.cli import main
 
 
 def run(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    add_corpus_parser(parser.add_subparsers(required=True))
-    args = parser.parse_args(["corpus", *arguments])
-    status: int = args.run(args)
-    return status
+    return main(["corpus", *arguments])
 
 
 def test_build_then_search(
@@ -29,6 +24,18 @@ def test_build_then_search(
     assert "1. Lyon" in capsys.readouterr().out
     assert run("search", out, "silk weavers", "--k", "1", "--json") == 0
     assert json.loads(capsys.readouterr().out)["id"] == "lyon-2"
+
+
+def test_the_library_is_chosen_and_shown(
+    write: Callable[..., Path], rows: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "index")
+    assert run("build", str(write(rows)), "--out", out, "--lexical", "tantivy") == 0
+    assert run("info", out) == 0
+    assert "lexical       tantivy " in capsys.readouterr().out
+    assert run("verify", out) == 0
+    assert run("search", out, "silk weavers", "--k", "1") == 0
+    assert "1. Lyon" in capsys.readouterr().out
 
 
 def test_errors_are_one_line_and_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +71,7 @@ def test_what_is_left_out_is_counted_and_shown_again(
     assert run("verify", out) == 0
     assert "sound; 4 passages on 4 pages" in capsys.readouterr().out
     assert run("build", str(source), "--out", out, "--url-base", "ftp://x") == 2
-    assert capsys.readouterr().err.startswith("url_base: ")
+    assert capsys.readouterr().err.startswith("BuildOptions: url_base: ")
 
 
 def test_coverage_table_json_and_reachable_tasks(

@@ -15,12 +15,12 @@ from venus_env.corpus.build import build_index
 from venus_env.corpus.manifest import MANIFEST
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> LocalCorpus:
+@pytest.fixture(scope="module", params=["bm25s", "tantivy"])
+def corpus(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> LocalCorpus:
     folder = tmp_path_factory.mktemp("edges")
     odd = [{"id": "odd", "url": "https://venus.wiki/Odd", "title": "🙂", "text": "party 🎉\x00 with\ttabs \U0001f600"}]
     (folder / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, *odd]))
-    build_index(folder / "pages.jsonl", folder / "index")
+    build_index(folder / "pages.jsonl", folder / "index", lexical=request.param)
     return LocalCorpus(folder / "index")
 
 

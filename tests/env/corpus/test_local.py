@@ -11,18 +11,23 @@ from typing import Any
 
 import pytest
 
+from tests.env.testing.reports import assert_clean
 from venus_env.corpus import Corpus, LocalCorpus
 from venus_env.corpus.build import build_index
 from venus_env.corpus.errors import CorpusDamaged
 from venus_env.corpus.hybrid import Weights
+from venus_env.corpus.lexical import kind_of
 from venus_env.corpus.manifest import MANIFEST
 from venus_env.corpus.recall import measure_recall
 from venus_env.tasks.loaders import load_tasks
+from venus_env.testing import check_corpus
 
 
-@pytest.fixture
-def corpus(write: Callable[..., Path], rows: list[dict[str, Any]], tmp_path: Path) -> LocalCorpus:
-    build_index(write(rows), tmp_path / "index")
+@pytest.fixture(params=["bm25s", "tantivy"])
+def corpus(
+    write: Callable[..., Path], rows: list[dict[str, Any]], tmp_path: Path, request: pytest.FixtureRequest
+) -> LocalCorpus:
+    build_index(write(rows), tmp_path / "index", lexical=request.param)
     return LocalCorpus(tmp_path / "index")
 
 
@@ -55,6 +60,10 @@ async def test_pages_are_found_by_any_spelling(corpus: LocalCorpus) -> None:
     assert await corpus.page("https://venus.wiki/Paris") is None
 
 
+def test_it_keeps_what_a_corpus_promises(corpus: LocalCorpus) -> None:
+    assert_clean(check_corpus(corpus))
+
+
 async def test_odd_queries(corpus: LocalCorpus) -> None:
     assert await corpus.search([], 5) == []
     assert await corpus.search([""], 5) == [[]]
@@ -64,7 +73,8 @@ async def test_odd_queries(corpus: LocalCorpus) -> None:
         await corpus.search(["a"], 0)
 
 
-def test_long_pages_do_not_crowd_out_others(write: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("lexical", ["bm25s", "tantivy"])
+def test_long_pages_do_not_crowd_out_others(write: Callable[..., Path], tmp_path: Path, lexical: str) -> None:
     crowd = [
         {"id": f"long{i}", "url": "https://a/long", "title": "Long", "text": "zebra zebra zebra"} for i in range(900)
     ]
@@ -72,7 +82,7 @@ def test_long_pages_do_not_crowd_out_others(write: Callable[..., Path], tmp_path
         {"id": f"page{i}", "url": f"https://a/{i}", "title": f"Page {i}", "text": "one zebra among many other words"}
         for i in range(20)
     ]
-    build_index(write(crowd + others), tmp_path / "index")
+    build_index(write(crowd + others), tmp_path / "index", lexical=lexical)
     hits = LocalCorpus(tmp_path / "index").search_now(["zebra"], 10)[0]
     assert len(hits) == 10
 
@@ -92,12 +102,11 @@ def _search_in_child(corpus: LocalCorpus, query: str, results: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_works_in_forked_and_spawned_processes(wiki7k_index: Path, method: str) -> None:
-    corpus = LocalCorpus(wiki7k_index)
-    expected = [hit.passage.id for hit in corpus.search_now(["director of Ed Wood"], 5)[0]]
+def test_works_in_forked_and_spawned_processes(corpus: LocalCorpus, method: str) -> None:
+    expected = [hit.passage.id for hit in corpus.search_now(["silk weavers"], 5)[0]]
     context = multiprocessing.get_context(method)
     results = context.Queue()
-    process = context.Process(target=_search_in_child, args=(corpus, "director of Ed Wood", results))
+    process = context.Process(target=_search_in_child, args=(corpus, "silk weavers", results))
     process.start()
     assert results.get(timeout=60) == expected
     process.join(timeout=60)
@@ -114,11 +123,12 @@ def test_opening_is_fast(wiki7k_index: Path) -> None:
     assert min(durations) < 0.5  # 0.01 s on an idle machine; importing the rankers alone would take more
 
 
+@pytest.mark.parametrize("lexical", ["bm25s", "tantivy"])
 def test_rebuild_under_an_open_index_is_named(
-    write: Callable[..., Path], rows: list[dict[str, Any]], tmp_path: Path
+    write: Callable[..., Path], rows: list[dict[str, Any]], tmp_path: Path, lexical: str
 ) -> None:
     out = tmp_path / "index"
-    build_index(write(rows), out)
+    build_index(write(rows), out, lexical=lexical)
     before_first_search, warm = LocalCorpus(out), LocalCorpus(out)
     expected = warm.search_now(["Lyon"], 3)
     rows[1]["text"] = "Oslo has trams."
@@ -234,6 +244,8 @@ def test_recall_on_real_questions(wiki7k: Path, wiki7k_index: Path) -> None:
 
 def test_terms_of_another_version_are_refused(corpus: LocalCorpus) -> None:
     path = corpus.directory / MANIFEST
-    path.write_text(path.read_text().replace(corpus.manifest.lexical, "bm25s 0.1, terms 1"))
-    with pytest.raises(CorpusDamaged, match=r"stale, built with lexical 'bm25s 0\.1, terms 1' while .*build it again"):
+    path.write_text(
+        path.read_text().replace(corpus.manifest.lexical, f"{kind_of(corpus.manifest.lexical)} 0.1, terms 1")
+    )
+    with pytest.raises(CorpusDamaged, match=r"stale, built with lexical '\w+ 0\.1, terms 1' while .*build it again"):
         LocalCorpus(corpus.directory)

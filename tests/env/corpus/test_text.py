@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from venus_env.corpus.text import (
     canonical_url,
     content_stems,
-    estimate_tokens,
     index_terms,
     join_gaps,
     leading_words,
     scrub,
     sentences,
     snippet,
+    tokens_by_words,
     words,
 )
 
@@ -71,8 +71,8 @@ def test_canonical_url_joins_spellings_and_keeps_pages_apart() -> None:
 def test_leading_words_and_token_estimate() -> None:
     assert leading_words("a b\nc", 3) == "a b c"
     assert leading_words("a b c d", 3) == "a b c ..."
-    assert estimate_tokens("one two three") == 4
-    assert estimate_tokens("x" * 60) == 10
+    assert tokens_by_words("one two three") == 4
+    assert tokens_by_words("x" * 60) == 10
 
 
 def test_join_gaps_marks_what_is_left_out() -> None:
@@ -109,8 +109,8 @@ def test_a_han_character_counts_as_a_word() -> None:
     text = "東京は日本の首都である。大阪は西日本の中心である。"
     assert leading_words(text, 4) == "東京は日 ..."
     assert snippet(text, "大阪の中心", 9) == "... 大阪は西日本の中心 ..."
-    assert estimate_tokens(text) >= 23
-    assert estimate_tokens("abc " * 3) == 4
+    assert tokens_by_words(text) >= 23
+    assert tokens_by_words("abc " * 3) == 4
 
 
 @given(text=st.text(max_size=200), query=st.text(max_size=20), limit=st.integers(1, 20))

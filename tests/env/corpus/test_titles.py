@@ -7,21 +7,23 @@ import pytest
 
 from venus_env.corpus import LocalCorpus
 from venus_env.corpus.build import build_index
-from venus_env.corpus.lexical import LexicalIndex
+from venus_env.corpus.lexical import open_lexical
 from venus_env.corpus.store import PassageStore
 from venus_env.corpus.titles import named_pages
 
 TITLES = ["New York", "York", "The Who", "Duke of York", "São Paulo", "Film"]
 
 
-@pytest.fixture
-def named(write: Callable[..., Path], tmp_path: Path) -> Callable[[str], dict[str, float]]:
+@pytest.fixture(params=["bm25s", "tantivy"])
+def named(
+    write: Callable[..., Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> Callable[[str], dict[str, float]]:
     rows = [
         {"id": title, "url": f"https://a/{title}", "title": title, "text": f"{title} in a film."} for title in TITLES
     ]
-    build_index(write(rows), tmp_path / "index")
+    build_index(write(rows), tmp_path / "index", lexical=request.param)
     data = tmp_path / "index" / LocalCorpus(tmp_path / "index").manifest.data
-    store, lexical = PassageStore(data), LexicalIndex(data)
+    store, lexical = PassageStore(data), open_lexical(request.param, data)
     return lambda query: {TITLES[page]: share for page, share in named_pages(query, store, lexical).items()}
 
 

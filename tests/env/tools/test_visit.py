@@ -12,7 +12,7 @@ from tests.env.tools.conftest import ROWS
 from venus_env.corpus import open_corpus
 from venus_env.corpus.build import build_index
 from venus_env.corpus.local import LocalCorpus
-from venus_env.corpus.text import estimate_tokens
+from venus_env.corpus.text import tokens_by_words
 from venus_env.tasks.loaders import load_tasks
 from venus_env.tools import Tool, ToolError, VisitTool
 from venus_env.tools.arguments import VisitArguments
@@ -57,7 +57,7 @@ async def test_evidence_fits_the_budget_matches_the_goal_and_keeps_page_order(co
     assert title == "Long"
     assert "The treasure was buried in Bergen." in first
     assert second == "The treasure was found by Ada in 1999."
-    assert estimate_tokens(first.replace("[...]", "")) + estimate_tokens(second) <= 30
+    assert tokens_by_words(first.replace("[...]", "")) + tokens_by_words(second) <= 30
 
 
 async def test_sentence_over_the_budget_is_cut(corpus: LocalCorpus) -> None:

@@ -230,7 +230,7 @@ def test_any_other_trainer_mode_selects_the_asynchronous_buffer(rl_config: Calla
     assert type(trainer(own_sampler(rl_config()), "venus")._build_replay_buffer()) is ReplayBufferAsync
 
 
-# ---- decisions 21 to 24: order, checkpoints, waiting, adapters ----
+# ---- decisions 23 to 26: order, checkpoints, waiting, adapters ----
 
 
 def test_prompts_have_random_names_and_rollouts_come_as_they_finish() -> None:
