@@ -12,6 +12,8 @@ import json
 import logging
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from venus_env.evaluation.card import write_text_atomic
@@ -21,6 +23,27 @@ logger = logging.getLogger(__name__)
 COMPLETE = "complete.json"
 TRACKER = "latest_checkpointed_iteration.txt"  # verl's: the step that it resumes from
 _FOLDER = re.compile(r"global_step_(\d+)")
+
+
+class CheckpointNotSaved(RuntimeError):
+    """A checkpoint could not be written; the message names the place and the room that is left there."""
+
+
+@contextmanager
+def saving(root: Path) -> Iterator[None]:
+    """Say where a checkpoint failed and how much room there is: of a full disk, torch says ``iostream error``.
+
+    Raises:
+        CheckpointNotSaved: Anything went wrong inside of the block.
+    """
+    try:
+        yield
+    except Exception as error:
+        free = shutil.disk_usage(root).free
+        raise CheckpointNotSaved(
+            f"no checkpoint could be saved in {root}, where {free / 2**20:,.0f} MiB are free; earlier ones are as they "
+            f"were ({type(error).__name__}: {str(error).strip().splitlines()[-1] if str(error).strip() else ''})"
+        ) from error
 
 
 def step_folder(root: Path, step: int) -> Path:

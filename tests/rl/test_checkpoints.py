@@ -7,11 +7,13 @@ import pytest
 from venus_rl.checkpoints import (
     COMPLETE,
     TRACKER,
+    CheckpointNotSaved,
     complete_steps,
     is_complete,
     mark_complete,
     prune,
     repair,
+    saving,
     step_folder,
 )
 
@@ -70,6 +72,18 @@ def test_without_a_whole_checkpoint_training_starts_anew(tmp_path: Path) -> None
     save(tmp_path, 1, whole=False)
     assert repair(tmp_path) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_that_fails_is_named_with_the_room_that_is_left(tmp_path: Path) -> None:
+    with (
+        pytest.raises(
+            CheckpointNotSaved, match=r"in .*, where [\d,]+ MiB are free; .*\(RuntimeError: iostream error\)"
+        ),
+        saving(tmp_path),
+    ):
+        raise RuntimeError("a stack\niostream error")
+    with saving(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize(("keep", "left"), [(1, [10]), (2, [9, 10]), (9, [2, 9, 10])])

@@ -50,9 +50,16 @@ def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
 
-def kill(process: subprocess.Popen[str], title: str) -> None:
-    """Kill -9 the Ray actor whose process has ``title`` in its name."""
-    (victim,) = [one for one in family(process) if title in " ".join(one.cmdline())]
+def title(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:  # it has just ended
+        return ""
+
+
+def kill(process: subprocess.Popen[str], actor: str) -> None:
+    """Kill -9 the Ray actor whose process has ``actor`` in its name."""
+    (victim,) = [one for one in family(process) if f"ray::{actor}" in title(one)]
     victim.kill()
 
 
@@ -70,7 +77,7 @@ def gone(processes: list[psutil.Process], patience: float = 30.0) -> None:
 
 
 @pytest.mark.parametrize(
-    ("title", "error"),
+    ("actor", "error"),
     [
         ("TransformersServer", "Error"),
         ("AgentLoopWorker", "WorkerDied"),
@@ -79,12 +86,12 @@ def gone(processes: list[psutil.Process], patience: float = 30.0) -> None:
     ],
 )
 def test_an_actor_that_dies_ends_the_run_and_a_resume_gives_the_same_curve(
-    begin: Start, straight: Path, tmp_path: Path, title: str, error: str
+    begin: Start, straight: Path, tmp_path: Path, actor: str, error: str
 ) -> None:
     folder = tmp_path / "run"
     process = command(begin, folder)
     wait_for(process, saved(folder, "rl", 2))
-    kill(process, title)
+    kill(process, actor)
     assert error in failed(process)
     assert complete_steps(folder / "rl" / "checkpoints")[-1] >= 2
     begin.train(folder, "rl.steps=4")
@@ -141,44 +148,53 @@ def test_a_killed_driver_leaves_nothing_behind(run: Done, tmp_path: Path, stage:
         assert [row["messages"] for row in found] == [row["messages"] for row in expected]
 
 
-def test_a_full_disk_at_checkpoint_time(begin: Start, straight: Path, tmp_path: Path) -> None:
-    """Checkpoints go to a file system with room for one and a half; then there is room for more."""
-    folder = tmp_path / "run"
-    (folder / "rl").mkdir(parents=True)
-    small, large = tmp_path / "small", tmp_path / "large"
+def on_a_small_disk(folder: Path, stage: str, room: int, *overrides: str) -> Path:
+    """Run a command whose checkpoints go to a file system of ``room`` bytes; returns what has been saved there."""
+    (folder / stage).mkdir(parents=True)
+    small, copy = folder.parent / "small", folder.parent / "copy"
     small.mkdir()
-    size = sum(path.stat().st_size for path in (straight / "rl/checkpoints/global_step_4").rglob("*") if path.is_file())
-    (folder / "rl" / "checkpoints").symlink_to(small)
-    arguments = [
-        f"run.dir={folder}",
-        *SETTINGS,
-        *RL,
-        f"model.path={begin.model}",
-        f"env.tasks={begin.tasks}",
-        "rl.steps=4",
-    ]
+    checkpoints = folder / stage / "checkpoints"
+    checkpoints.symlink_to(small)
     inner = (
-        f"mount -t tmpfs -o size={int(2.5 * size)} tmpfs {small} || exit 77; "
-        f'"$@"; status=$?; cp -r {small} {large}; exit $status'
+        f'mount -t tmpfs -o size={room} tmpfs {small} || exit 77; "$@"; status=$?; cp -r {small} {copy}; exit $status'
     )
+    shell = ["unshare", "-rm", "sh", "-c", inner, "sh"]
     process = subprocess.run(
-        [*("unshare", "-rm", "sh", "-c", inner, "sh"), sys.executable, "-m", "venus_rl.train", *arguments],
+        [*shell, sys.executable, "-m", "venus_rl.train", f"run.dir={folder}", *SETTINGS, *overrides],
         capture_output=True,
         text=True,
         timeout=BEGINS_S + DIES_S,
-        cwd=tmp_path,
+        cwd=folder.parent,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         check=False,
     )
     if process.returncode == 77:
         pytest.skip("this machine lets nobody mount a file system of his own")
     assert process.returncode == 1, process.stderr[-3000:]
-    assert "No space left on device" in process.stderr or "PytorchStreamWriter" in process.stderr
-    assert complete_steps(large) == [1, 2]
-    (folder / "rl" / "checkpoints").unlink()
-    (folder / "rl" / "checkpoints").symlink_to(large)
+    assert "no checkpoint could be saved in" in process.stderr
+    checkpoints.unlink()
+    checkpoints.symlink_to(copy)
+    return copy
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_full_disk_in_rl(begin: Start, straight: Path, tmp_path: Path) -> None:
+    folder, one = tmp_path / "run", size(straight / "rl/checkpoints/global_step_4")
+    rl = [*RL, f"model.path={begin.model}", f"env.tasks={begin.tasks}", "rl.steps=4"]
+    assert complete_steps(on_a_small_disk(folder, "rl", int(2.5 * one), *rl)) == [1, 2]
     begin.train(folder, "rl.steps=4")
     assert_same(folder, straight)
+
+
+def test_a_full_disk_in_sft(run: Done, tmp_path: Path) -> None:
+    folder, one = tmp_path / "run", size(run.folder / "sft/checkpoints/global_step_64")
+    assert complete_steps(on_a_small_disk(folder, "sft", int(2.5 * one), "stage=sft")) == [16, 32]
+    train(folder, "stage=sft")
+    expected, found = (weights(where / "sft" / "model") for where in (run.folder, folder))
+    assert all((found[name] - expected[name]).abs().max() < 1e-4 for name in found)
 
 
 # A fault in every process of the run: Python imports sitecustomize at its start.

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from venus_rl.checkpoints import mark_complete, prune, step_folder
+from venus_rl.checkpoints import mark_complete, prune, saving, step_folder
 from venus_rl.config import Config
 from venus_rl.verl_plugin.options import sft_options
 from venus_rl.verl_plugin.rl import verl_config
@@ -36,11 +36,12 @@ class MarkedCheckpoints:
 
     def save_checkpoint(self, step: int) -> None:
         """Save one; verl returns when all processes have written theirs."""
-        self._handler.save_checkpoint(step)
-        if self._handler.rank == 0:
-            root = Path(self._handler.default_local_dir)
-            mark_complete(step_folder(root, step))
-            prune(root, self._keep)
+        root = Path(self._handler.default_local_dir)
+        with saving(root):
+            self._handler.save_checkpoint(step)
+            if self._handler.rank == 0:
+                mark_complete(step_folder(root, step))
+                prune(root, self._keep)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -84,4 +85,6 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from torch.distributed.elastic.multiprocessing.errors import record
+
+    record(main)()  # torchrun then ends its log with the error instead of a link to a manual

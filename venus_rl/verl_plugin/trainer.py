@@ -25,7 +25,7 @@ from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from venus_env.evaluation.card import write_text_atomic
 from venus_env.protocol.trajectory import Trajectory
-from venus_rl.checkpoints import mark_complete, prune, step_folder
+from venus_rl.checkpoints import mark_complete, prune, saving, step_folder
 from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages, scatter_to_tokens
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 from venus_rl.verl_plugin.advantage import offer
@@ -83,8 +83,10 @@ class VenusTrainer(PPOTrainerSync):
         return super()._balance_batch(batch, *arguments, **options)
 
     def _save_checkpoint(self) -> None:
-        super()._save_checkpoint()
-        self._saved = step_folder(Path(self.config.trainer.default_local_dir), self.global_steps)
+        root = Path(self.config.trainer.default_local_dir)
+        with saving(root):
+            super()._save_checkpoint()
+        self._saved = step_folder(root, self.global_steps)
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         fields = tq.kv_batch_get(
