@@ -79,7 +79,7 @@ def gone(processes: list[psutil.Process], patience: float = 30.0) -> None:
 @pytest.mark.parametrize(
     ("actor", "error"),
     [
-        ("TransformersServer", "Error"),
+        ("TransformersServer", "WorkerDied"),
         ("AgentLoopWorker", "WorkerDied"),
         ("WorkerDict", "Error"),
         ("Runner", "Error"),

@@ -8,7 +8,7 @@ its name (``trainer.v1.sampler.custom_sampler``).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import ray
@@ -18,7 +18,7 @@ _PING_EVERY_S = 5.0
 
 
 class WorkerDied(RuntimeError):
-    """A process that plays episodes is gone."""
+    """A process that plays episodes or generates for them is gone."""
 
 
 class StepTimeout(RuntimeError):
@@ -39,13 +39,13 @@ class WatchfulReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         self._timeout = float(sampler_kwargs["timeout_s"])
         self._deadline = float("inf")
         self._step = 0
-        self._workers: list[Any] = []
-        self._pings: dict[int, Any] = {}
+        self._workers: dict[str, Any] = {}
+        self._pings: dict[str, Any] = {}
         self._next_ping = 0.0
 
-    def watch(self, workers: Sequence[Any]) -> None:
-        """Name the Ray actors that play the episodes."""
-        self._workers = list(workers)
+    def watch(self, workers: Mapping[str, Any]) -> None:
+        """Name the Ray actors without which no episode ends."""
+        self._workers = dict(workers)
         self._pings.clear()
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> Any:
@@ -57,7 +57,11 @@ class WatchfulReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         """
         self._step = global_steps
         self._deadline = time.monotonic() + self._timeout
-        return super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        try:
+            return super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        except RuntimeError:  # verl has no rollout left, maybe for want of a server
+            self._ping(patience_s=5.0)
+            raise
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
         now = time.monotonic()
@@ -72,16 +76,16 @@ class WatchfulReplayBuffer(ReplayBuffer):  # type: ignore[misc]
             self._ping()
         return float(super()._wait_for_next_poll(partition_id, last_debug_time))
 
-    def _ping(self) -> None:
+    def _ping(self, patience_s: float = 0.0) -> None:
         """Raise if a worker is gone; one that is merely busy answers later."""
-        for number, worker in enumerate(self._workers):
-            ping = self._pings.get(number) or worker.__ray_ready__.remote()
-            self._pings[number] = ping
-            answered, _ = ray.wait([ping], timeout=0)
+        for name, worker in self._workers.items():
+            ping = self._pings.get(name) or worker.__ray_ready__.remote()
+            self._pings[name] = ping
+            answered, _ = ray.wait([ping], timeout=patience_s)
             if not answered:
                 continue
-            del self._pings[number]
+            del self._pings[name]
             try:
                 ray.get(ping)
             except ray.exceptions.RayActorError as error:
-                raise WorkerDied(f"step {self._step}: agent-loop worker {number} died: {error}") from error
+                raise WorkerDied(f"step {self._step}: the {name} died: {error}") from error

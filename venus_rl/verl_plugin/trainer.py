@@ -69,7 +69,11 @@ class VenusTrainer(PPOTrainerSync):
 
     def fit(self, agent_loop_manager: Any) -> None:
         """Train to the last step; arguments as of verl's own."""
-        self.replay_buffer.watch(agent_loop_manager.agent_loop_workers)
+        servers = [server for replica in self.llm_server_manager.get_replicas() for server in replica.servers]
+        groups = {"agent-loop worker": agent_loop_manager.agent_loop_workers, "rollout server": servers}
+        self.replay_buffer.watch(
+            {f"{kind} {number}": actor for kind, group in groups.items() for number, actor in enumerate(group)}
+        )
         super().fit(agent_loop_manager)
 
     def _fetch_one_gen_batch(self) -> Any:

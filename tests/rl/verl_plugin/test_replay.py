@@ -46,7 +46,7 @@ def buffer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., WatchfulReplayBuffe
             max_off_policy_strategy="drop",
         )
         made.poll_interval = 0.01
-        made.watch([Worker(state) for state in states])
+        made.watch({f"worker {number}": Worker(state) for number, state in enumerate(states)})
         return made
 
     return make
@@ -57,7 +57,7 @@ def wait(buffer: WatchfulReplayBuffer) -> Any:
 
 
 def test_a_dead_worker_ends_the_wait(buffer: Callable[..., WatchfulReplayBuffer]) -> None:
-    with pytest.raises(WorkerDied, match="step 7: agent-loop worker 1 died"):
+    with pytest.raises(WorkerDied, match="step 7: the worker 1 died"):
         wait(buffer(60, "alive", "dead"))
 
 
@@ -65,6 +65,19 @@ def test_a_busy_worker_does_not_but_the_clock_does(buffer: Callable[..., Watchfu
     watched = buffer(0.2, "busy", "alive")
     with pytest.raises(StepTimeout, match=r"step 7: 0 prompts .* after 0\.2 s \(rl\.step_timeout_s\)"):
         wait(watched)
-    busy, alive = watched._workers
+    busy, alive = watched._workers.values()
     assert busy.asked == 1  # its answer is still due
     assert alive.asked > 1
+
+
+def test_a_dead_server_is_named_when_it_has_lost_every_rollout(
+    buffer: Callable[..., WatchfulReplayBuffer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing_left(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no materializable trajectories")
+
+    monkeypatch.setattr(replay.ReplayBuffer, "sample", nothing_left)
+    with pytest.raises(WorkerDied, match="the worker 1 died"):
+        wait(buffer(60, "alive", "dead"))
+    with pytest.raises(RuntimeError, match="no materializable trajectories"):
+        wait(buffer(60, "alive"))
