@@ -60,6 +60,7 @@ class WatchfulReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         try:
             return super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         except RuntimeError:  # verl has no rollout left, maybe for want of a server
+            self._pings.clear()  # an answer from before says nothing
             self._ping(patience_s=5.0)
             raise
 

@@ -77,7 +77,9 @@ def test_a_dead_server_is_named_when_it_has_lost_every_rollout(
         raise RuntimeError("no materializable trajectories")
 
     monkeypatch.setattr(replay.ReplayBuffer, "sample", nothing_left)
+    watched = buffer(60, "alive", "dead")
+    watched._pings["worker 1"] = Worker("alive")  # asked before it died
     with pytest.raises(WorkerDied, match="the worker 1 died"):
-        wait(buffer(60, "alive", "dead"))
+        wait(watched)
     with pytest.raises(RuntimeError, match="no materializable trajectories"):
         wait(buffer(60, "alive"))
