@@ -59,6 +59,8 @@ class WatchfulReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         self._deadline = time.monotonic() + self._timeout
         try:
             return super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        except (WorkerDied, StepTimeout):
+            raise
         except RuntimeError:  # verl has no rollout left, maybe for want of a server
             self._pings.clear()  # an answer from before says nothing
             self._ping(patience_s=5.0)
