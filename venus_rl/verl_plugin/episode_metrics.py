@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from statistics import fmean
 
 import numpy as np
@@ -62,12 +62,3 @@ def signal_metrics(
         "igpo/penalty_rate": sum("penalty" in event.kind for event in events) / max(1, sum(turns)),
         "train/acc": sum(event.value >= 1 for event in outcomes) / max(1, len(outcomes)),  # upstream's name and rule
     }
-
-
-def busy_seconds(intervals: Iterable[tuple[float, float]]) -> float:
-    """Length of the union of time intervals."""
-    total, until = 0.0, float("-inf")
-    for start, end in sorted(intervals):
-        total += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return total

@@ -90,8 +90,6 @@ def rl_options(
         agent_loop_file: YAML that names the agent loop.
         checkpoints: Where verl keeps ``global_step_N``.
     """
-    from venus_rl.verl_plugin.rollout import ENGINE
-
     actor, ref, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.ref", "actor_rollout_ref.rollout"
     window = config.env.max_context_tokens
     return {
@@ -143,15 +141,12 @@ def rl_options(
         f"{ref}.fsdp_config.model_dtype": "fp32",
         f"{ref}.fsdp_config.mixed_precision": _FP32,
         f"{ref}.fsdp_config.use_torch_compile": False,
-        f"{rollout}.name": ENGINE,
         f"{rollout}.n": config.rl.group,
         f"{rollout}.temperature": config.rollout.temperature,
         f"{rollout}.top_p": config.rollout.top_p,
         f"{rollout}.dtype": config.model.dtype,
         f"{rollout}.tensor_model_parallel_size": 1,
         f"{rollout}.max_num_seqs": config.rollout.max_batch,
-        f"{rollout}.max_model_len": window,
-        f"{rollout}.free_cache_engine": True,
         f"{rollout}.calculate_log_probs": True,
         f"{rollout}.seed": config.run.seed,
         f"{rollout}.agent.num_workers": config.rollout.workers,
@@ -182,6 +177,22 @@ def rl_options(
         "ray_kwargs.ray_init.num_gpus": config.run.processes,
         "ray_kwargs.ray_init.include_dashboard": False,
         "ray_kwargs.ray_init.object_store_memory": 400_000_000,
+        **_engine_options(config, model),
+    }
+
+
+def _engine_options(config: Config, model: Path) -> dict[str, Any]:
+    if config.rollout.engine == "vllm":
+        from venus_rl.verl_plugin.vllm_options import is_cpu_build, vllm_options
+
+        return vllm_options(config, model, cpu=is_cpu_build())
+    from venus_rl.verl_plugin.rollout import ENGINE
+
+    rollout = "actor_rollout_ref.rollout"
+    return {
+        f"{rollout}.name": ENGINE,
+        f"{rollout}.max_model_len": config.env.max_context_tokens,
+        f"{rollout}.free_cache_engine": True,
     }
 
 

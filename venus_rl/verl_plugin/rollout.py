@@ -25,7 +25,8 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
 from venus_env.policies.hf import BatchGenerator
-from venus_rl.igpo.probes import ProbeRequest, best_scores, score_boundaries
+from venus_rl.igpo.probes import ProbeRequest, best_scores, build_probes, score_boundaries
+from venus_rl.igpo.scoring import BoundaryScores
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class TransformersServer:
         from verl.utils.config import omega_conf_to_dataclass
 
         self.config = omega_conf_to_dataclass(config)
+        self.name = server_name(replica_rank)
         path = model_config["path"] if isinstance(model_config, dict) else model_config.path
         tokenizer = AutoTokenizer.from_pretrained(path)
         dtype = {"bfloat16": torch.bfloat16, "float32": torch.float32}[self.config.dtype]
@@ -82,15 +84,17 @@ class TransformersServer:
             log_probs=generation.logprobs,
             stop_reason="completed" if generation.stop_reason == "stop" else generation.stop_reason,
             num_preempted=0,
-            extra_fields={"global_steps": self.global_steps},
+            extra_fields={"global_steps": self.global_steps, "server": self.name},
         )
 
-    async def score(self, request: ProbeRequest) -> list[float]:
-        """Mean log-probability of the most likely accepted answer at each boundary of one rollout."""
+    async def score(self, request: ProbeRequest) -> BoundaryScores:
+        """Score the most likely accepted answer at each boundary of one rollout, in one pass."""
         await self.awake.wait()
         temperature = self.config.temperature or 1.0
         (scores,) = await asyncio.to_thread(score_boundaries, self.scorer, [request], temperature=temperature)
-        return [float(score) for score in best_scores(scores)]
+        return BoundaryScores(
+            best_scores(scores).tolist(), requests=1, tokens_read=len(build_probes(request).input_ids)
+        )
 
     async def load_weights(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
         """Replace all weights.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 from collections import Counter
 from pathlib import Path
 from statistics import fmean
@@ -25,17 +26,23 @@ from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from venus_env.evaluation.card import write_text_atomic
 from venus_env.protocol.trajectory import Trajectory
+from venus_env.seeding import derive_seed
 from venus_rl.checkpoints import mark_complete, prune, saving, step_folder
-from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages, scatter_to_tokens
+from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages
+from venus_rl.igpo.events import scatter_to_tokens
+from venus_rl.igpo.probes import Probe, ProbeRequest
+from venus_rl.igpo.schedule import AdvantageSchedule, GateState, mean_outcome
+from venus_rl.igpo.scoring import ScoringRecord, covered_seconds, difference_metrics, scoring_metrics
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 from venus_rl.verl_plugin.advantage import offer
-from venus_rl.verl_plugin.episode_metrics import busy_seconds, episode_metrics, signal_metrics
+from venus_rl.verl_plugin.episode_metrics import episode_metrics, signal_metrics
 from venus_rl.verl_plugin.workers import CpuActorRolloutRefWorker
 
 logger = logging.getLogger(__name__)
 
 
 _LOST = TurnRewards((), excluded=True)
+_PADDING, _NOTHING = TurnRewards(()), np.zeros(0)  # verl pads a batch until it divides; such rows hold no episode
 
 
 class TooManyExcluded(RuntimeError):
@@ -47,19 +54,24 @@ class VenusTrainer(PPOTrainerSync):
 
     Args:
         config: verl's configuration.
-        out: Folder of the RL stage: ``metrics.jsonl`` and ``trajectories/`` are written here.
-        advantage: How turn rewards become advantages.
+        out: Folder of the RL stage: ``metrics.jsonl``, ``gate.jsonl`` and ``trajectories/`` are written here.
+        schedule: How turn rewards become advantages.
         max_excluded: Stop when more than this share of a step's rollouts is lost to infrastructure.
         keep: Number of checkpoints that are kept.
+        verify_scores: Rollouts per step whose answer scores are computed once more by the actor.
     """
 
     _saved: Path | None = None  # a checkpoint whose step is not on record yet
 
-    def __init__(self, config: Any, *, out: Path, advantage: AdvantageConfig, max_excluded: float, keep: int) -> None:
+    def __init__(
+        self, config: Any, *, out: Path, schedule: AdvantageSchedule, max_excluded: float, keep: int, verify_scores: int
+    ) -> None:
         self._out = out
-        self._advantage = advantage
+        self._schedule = schedule
         self._max_excluded = max_excluded
         self._keep = keep
+        self._verified = verify_scores
+        self._scoring_s = 0.0
         super().__init__(config=config)
 
     def _init_resource_pool_mgr(self) -> None:
@@ -103,17 +115,28 @@ class VenusTrainer(PPOTrainerSync):
         rewards = [turn_rewards_from(episode["rewards"]) for episode in episodes]
         groups = [uids[row] for row in rows]
         lost = self._lost(groups)
-        advantages = compute_advantages([*rewards, *(_LOST for _ in lost)], [*groups, *lost], self._advantage)
+        rules = self._pass_gate(rewards, metrics)
+        advantages = compute_advantages([*rewards, *(_LOST for _ in lost)], [*groups, *lost], rules)
         width = int(fields["response_mask"].offsets().diff().max())
-        values = torch.zeros(len(batch.tags), width)
-        values[rows] = torch.from_numpy(scatter_to_tokens(rewards, advantages.values[: len(rewards)], width))
+        number = {row: index for index, row in enumerate(rows)}
+        order = [number.get(row) for row in range(len(batch.tags))]
+        in_rows = [_PADDING if index is None else rewards[index] for index in order]
+        own = [_NOTHING if index is None else advantages.values[index] for index in order]
+        values = torch.from_numpy(scatter_to_tokens(in_rows, own, width))
         trajectories = [Trajectory.model_validate(episode["trajectory"]) for episode in episodes]
         metrics.update(advantages.metrics)
         metrics.update(episode_metrics(trajectories))
         turns = [len(trajectory.turns) for trajectory in trajectories]
         metrics.update(signal_metrics(rewards, groups, advantages.values[: len(rewards)], turns))
         metrics["episode/sampled_tokens"] = fmean(episode["sampled_tokens"] for episode in episodes)
-        metrics["timing_s/scoring"] = busy_seconds(episode["scoring"] for episode in episodes)
+        scored = {
+            batch.keys[row]: ScoringRecord(**episode["scoring"])
+            for row, episode in zip(rows, episodes, strict=True)
+            if episode["scoring"] is not None
+        }
+        metrics.update(scoring_metrics(list(scored.values())))
+        metrics.update(self._verify(scored, batch.partition_id))
+        self._scoring_s = covered_seconds(scored.values())
         self._write_trajectories(trajectories)
         excluded = len(lost) + sum(reward.excluded for reward in rewards)
         metrics["episode/lost"] = len(lost)
@@ -130,12 +153,32 @@ class VenusTrainer(PPOTrainerSync):
         self, batch: Any, metrics: dict[str, Any], timing_raw: Any, global_steps: int, epoch: int
     ) -> None:
         super()._compute_metrics(batch, metrics, timing_raw, global_steps=global_steps, epoch=epoch)
-        metrics["scoring/share_of_step"] = metrics["timing_s/scoring"] / metrics["timing_s/step"]
+        metrics["scoring/share_of_step"] = self._scoring_s / timing_raw["step"]
         append_metrics(self._out / "metrics.jsonl", global_steps, metrics)
         if self._saved is not None:  # it counts from here on, so that a resumed run has every step on record
             mark_complete(self._saved)
             prune(self._saved.parent, self._keep)
             self._saved = None
+
+    def _verify(self, scored: dict[str, ScoringRecord], partition_id: str) -> dict[str, float]:
+        """Compare scores of the rollout servers with the actor's, which has the same weights at this point."""
+        seed = derive_seed(self.config.data.seed, self.global_steps)
+        keys = random.Random(seed).sample(sorted(scored), min(self._verified, len(scored)))
+        if not keys:
+            return {}
+        fields = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=["prompts", "responses"])
+        requests = [
+            ProbeRequest(
+                [*prompt.tolist(), *response.tolist()],
+                scored[key].boundaries,
+                [Probe(tuple(ids), start) for ids, start in scored[key].probes],
+            )
+            for key, prompt, response in zip(keys, fields["prompts"], fields["responses"], strict=True)
+        ]
+        temperature = self.config.actor_rollout_ref.rollout.temperature or 1.0
+        own = self.actor_rollout_wg.score_boundaries(requests, temperature)[0]  # each worker has all of them
+        server = [score for key in keys for score in scored[key].scores]
+        return difference_metrics(server, [score for scores in own for score in scores])
 
     def _lost(self, groups: list[str]) -> list[str]:
         """Group of each rollout that is missing: its agent loop raised, and verl kept only the siblings, if any."""
@@ -144,6 +187,20 @@ class VenusTrainer(PPOTrainerSync):
         gone = max(0, self.config.data.train_batch_size - len(counts))  # groups without a single rollout left
         counts.update({f"gone {number}": 0 for number in range(gone)})
         return [group for group, count in counts.items() for _ in range(expected - count)]
+
+    def _pass_gate(self, rewards: list[TurnRewards], metrics: dict[str, Any]) -> AdvantageConfig:
+        """Move the warm-up gate by this batch and return the step's rules.
+
+        Its states lie in a file, one a step, written before the step's checkpoint can be: a run that resumes from any
+        checkpoint finds the state that the uninterrupted run had there.
+        """
+        path = self._out / "gate.jsonl"
+        state = self._schedule.gate(read_gate(path, self.global_steps), mean_outcome(rewards))
+        append_row(path, self.global_steps, state.model_dump())
+        metrics["igpo/gate_open"] = float(state.open)
+        if state.average is not None:
+            metrics["igpo/gate_average"] = state.average
+        return self._schedule.at(self.global_steps, state)
 
     def _write_trajectories(self, trajectories: list[Trajectory]) -> None:
         path = self._out / "trajectories" / f"step-{self.global_steps:05d}.jsonl"
@@ -167,24 +224,44 @@ def _rollout_name(key: str) -> tuple[str, int, int]:
 
 
 def append_metrics(path: Path, step: int, metrics: dict[str, Any]) -> None:
-    """Append one step to a JSONL file, first dropping steps from ``step`` on (a resumed run repeats them).
+    """Append the metrics of one step, as :func:`append_row` does.
 
     Args:
         path: The file; made if absent.
-        step: Step number, stored as ``"step"``.
+        step: Step number.
         metrics: Scalars; numpy and torch scalars are converted, everything else is left out.
     """
-    kept = []
-    if path.exists():
-        lines = path.read_text(encoding="utf-8").splitlines()
-        kept = [line for line in lines if line.strip() and json.loads(line)["step"] < step]
-    row: dict[str, Any] = {"step": step}
+    row: dict[str, Any] = {}
     for key, value in metrics.items():
         if isinstance(value, np.generic) or (isinstance(value, torch.Tensor) and value.numel() == 1):
             value = value.item()
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             row[key] = value
-    write_text_atomic(path, "\n".join([*kept, json.dumps(row)]) + "\n")
+    append_row(path, step, row)
+
+
+def append_row(path: Path, step: int, row: dict[str, Any]) -> None:
+    """Append one step to a JSONL file, first dropping steps from ``step`` on (a resumed run repeats them).
+
+    Args:
+        path: The file; made if absent, replaced atomically.
+        step: Step number, stored as ``"step"``.
+        row: Plain values.
+    """
+    kept = [json.dumps(old) for old in _rows_before(path, step)]
+    write_text_atomic(path, "\n".join([*kept, json.dumps({"step": step, **row})]) + "\n")
+
+
+def read_gate(path: Path, step: int) -> GateState:
+    """State of the warm-up gate before ``step``; the initial one if no earlier step is in the file."""
+    rows = _rows_before(path, step)
+    return GateState.model_validate({k: v for k, v in rows[-1].items() if k != "step"}) if rows else GateState()
+
+
+def _rows_before(path: Path, step: int) -> list[dict[str, Any]]:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in lines if line.strip()]
+    return [row for row in rows if row["step"] < step]
 
 
 def turn_rewards_from(record: dict[str, Any]) -> TurnRewards:

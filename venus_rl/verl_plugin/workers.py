@@ -19,11 +19,16 @@ import torch
 from peft.tuners.lora import LoraLayer
 from torch.distributed.tensor import DTensor
 from verl.single_controller.base import Worker
+from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils.distributed import initialize_global_process_group_ray
 from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from venus_rl.verl_plugin import rollout as rollout  # registers the rollout engine in every worker process
+from venus_rl.igpo.probes import ProbeRequest, best_scores, score_boundaries
+
+# Both register their rollout engine in every worker process.
+from venus_rl.verl_plugin import rollout as rollout
+from venus_rl.verl_plugin import vllm_registry as vllm_registry
 
 
 class CpuTrainingWorker(TrainingWorker):
@@ -40,6 +45,20 @@ class CpuActorRolloutRefWorker(ActorRolloutRefWorker):
 
     actor_worker_cls = CpuTrainingWorker
     ref_worker_cls = CpuTrainingWorker
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def score_boundaries(self, requests: list[ProbeRequest], temperature: float) -> list[list[float]]:
+        """Score rollouts with the weights that are trained, as rollout servers do with their copy.
+
+        Every worker gets all requests, since each holds only a part of the weights.
+
+        Returns:
+            For each request the score of the most likely accepted answer at each boundary.
+        """
+        engine = self.actor.engine
+        with engine.eval_mode():
+            scores = score_boundaries(engine.module, requests, temperature=temperature)
+        return [best_scores(score).tolist() for score in scores]
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="cpu")

@@ -3,11 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from venus_env.protocol.trajectory import Trajectory
 from venus_rl.igpo.turn_rewards import EventKind, RewardEvent, TurnRewards
-from venus_rl.verl_plugin.episode_metrics import busy_seconds, episode_metrics, signal_metrics
+from venus_rl.verl_plugin.episode_metrics import episode_metrics, signal_metrics
 
 
 def episode(end: str, score: float | None, *turns: tuple[bool, dict[str, float]], **usage: int) -> Trajectory:
@@ -79,10 +78,3 @@ def test_signal_of_a_step() -> None:
 
 def test_signal_of_nothing() -> None:
     assert set(signal_metrics([], [], [], []).values()) == {0.0}
-
-
-@pytest.mark.parametrize(
-    ("intervals", "seconds"), [([], 0), ([(1, 3), (2, 4)], 3), ([(1, 5), (2, 3)], 4), ([(6, 7), (1, 2)], 2)]
-)
-def test_time_in_which_anything_was_busy(intervals: list[tuple[float, float]], seconds: float) -> None:
-    assert busy_seconds(intervals) == seconds
