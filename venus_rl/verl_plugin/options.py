@@ -139,7 +139,6 @@ def rl_options(
         f"{rollout}.top_p": config.rollout.top_p,
         f"{rollout}.dtype": device.dtype,
         f"{rollout}.tensor_model_parallel_size": device.tensor_parallel,
-        f"{rollout}.gpu_memory_utilization": config.gpu.rollout_memory,
         f"{rollout}.log_prob_micro_batch_size_per_gpu": 1,  # without packing
         f"{rollout}.max_num_seqs": config.rollout.max_batch,
         f"{rollout}.calculate_log_probs": True,
@@ -176,7 +175,9 @@ def _engine_options(config: Config, device: Device, model: Path) -> dict[str, An
     if device.engine == "vllm":
         from venus_rl.verl_plugin.vllm_options import is_cpu_build, vllm_options
 
-        return vllm_options(config, model, cpu=is_cpu_build())
+        # On a CPU vLLM would take this as the share of main memory that has to be free when it starts.
+        share = {"actor_rollout_ref.rollout.gpu_memory_utilization": config.gpu.rollout_memory}
+        return vllm_options(config, model, cpu=is_cpu_build()) | (share if device.kind == "cuda" else {})
     from venus_rl.verl_plugin.rollout import ENGINE
 
     rollout = "actor_rollout_ref.rollout"
