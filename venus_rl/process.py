@@ -21,15 +21,16 @@ class StageFailed(RuntimeError):
     """A stage process ended with an error; the message holds the end of its log."""
 
 
-def stage_environment(threads: int) -> dict[str, str]:
-    """Environment of a verl process on the CPU: verl's own switches, none of ours.
+def stage_environment(threads: int, kind: str = "cpu") -> dict[str, str]:
+    """Environment of a verl process: verl's own switches, none of ours.
 
     Args:
         threads: torch threads per process.
+        kind: ``cpu`` or ``cuda``.
     """
     return {
         **os.environ,
-        "VERL_PLATFORM": "cpu",
+        "VERL_PLATFORM": "cpu" if kind == "cpu" else "nvidia",
         "VERL_USE_EXTERNAL_MODULES": "venus_rl.verl_plugin",
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",

@@ -55,6 +55,7 @@ def main(argv: list[str] | None = None) -> int:
 def run(config: Config) -> dict[str, Any]:
     """Run the stages that ``config.stage`` asks for and return the result card."""
     # Imported here: --help and a wrong key must not wait for torch.
+    from venus_rl.device import pinned
     from venus_rl.run_folder import RunFolder
     from venus_rl.stages import data, evaluate, prepare, report, rl, sft
 
@@ -66,9 +67,11 @@ def run(config: Config) -> dict[str, Any]:
             evaluate.run(folder, setting, name, policy, prepare.model_key(policy), questions)
 
     started = time.monotonic()
+    config = pinned(config)
     # All that can be refused is refused before the run folder is touched …
     prepare.check_sizes(config)
     prepare.check_model(config)
+    prepare.check_tokenizer(config)
     data.check_sources(config)
     tuned = config.run.dir / "sft" / "model"
     if config.stage == "rl" and config.sft.enabled and not tuned.is_dir():
@@ -80,6 +83,8 @@ def run(config: Config) -> dict[str, Any]:
     # … and what the folder holds with other settings, before anything in it is replaced.
     folder = RunFolder(config)
     model = prepare.initial_model(folder, setting)
+    if config.rl.steps and wants("rl"):
+        rl.check_engine(config, model)
     rows = None
     if config.sft.enabled and config.stage in ("data", "sft", "all"):
         rows = data.run(folder, setting, model)

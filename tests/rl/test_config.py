@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -105,6 +105,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @settings(max_examples=80, deadline=None)
+@example(["[="])
 @given(st.lists(st.text(st.sampled_from("rlsteps.=[]{}$:&*-\"'# \n0e"), max_size=12), max_size=3))
 def test_whatever_is_typed_ends_in_a_configuration_or_a_config_error(arguments: list[str]) -> None:
     with suppress(ConfigError):

@@ -26,7 +26,9 @@ class BeliefState(Protocol):
         call gets the messages of one turn or more, in order.
 
         Returns:
-            Mean log-probability per answer token, one entry per accepted answer, in their order.
+            Mean log-probability per answer token, one entry per accepted answer, in their order. NaN where the belief
+            abstains from an answer, at this boundary and at all others; the best of the rest counts, and an episode
+            whose every answer it abstains from is not scored.
         """
         ...
 

@@ -18,10 +18,22 @@ from venus_env.protocol.turns import Message
 
 _URL = re.compile(r"https?://\S+")
 # Sentences here are only what is compared to tell whether it was read before, so a cut after "St." does no harm, and
-# looking for abbreviations would take half of the time of a turn.
-_SENTENCE_END = re.compile(r"[.!?]\s+|[。！？\n]")
+# looking for abbreviations would take half of the time of a turn. Line breaks end sentences, too.
+_SENTENCE_ENDS = (". ", "! ", "? ", "。", "！", "？")
+# Lower-cased ASCII: everything but words and line breaks becomes a space.
+_GAPS = {ord(char): " " for char in map(chr, range(128)) if not char.isalnum() and char != "\n"}
 _BLOCKS = re.compile(r"\n=======\n")
+# Found by its comma first, since most commas group nothing.
+_GROUPING_COMMA = re.compile(r",(?<=\d,)(?=\d{3}(?!\d))")
 _HIT_FIELDS = ("title", "snippet", "date")
+
+
+def evidence_words(text: str) -> list[str]:
+    """Words of a text as evidence: those of :func:`venus_env.corpus.text.words`, but ``2,493,859`` is one word.
+
+    Three short numbers would be found on many a page; and the same number may be written without its commas.
+    """
+    return words(_GROUPING_COMMA.sub("", text))
 
 
 class EvidenceReader:
@@ -56,10 +68,10 @@ def _reply_sentences(reply: str, call: Call) -> Iterator[list[str]]:
             for field in _HIT_FIELDS:
                 yield from _sentences(str(hit.get(field) or ""))
         return
-    echoes = [echo for text in _strings(call.arguments) if (echo := words(text))]
+    echoes = [echo for text in _strings(call.arguments) if (echo := evidence_words(text))]
     for block in _BLOCKS.split(reply):
         found = _sentences(block)
-        present = {word for sentence in found for word in sentence}
+        present: set[str] = set().union(*found) if echoes else set()
         yield from _without_echoes(found, [echo for echo in echoes if present.issuperset(echo)])
 
 
@@ -78,7 +90,12 @@ def _search_hits(reply: str) -> list[Mapping[str, Any]] | None:
 
 
 def _sentences(text: str) -> list[list[str]]:
-    return [words(sentence) for sentence in _SENTENCE_END.split(_URL.sub(" ", text))]
+    text = _GROUPING_COMMA.sub("", _URL.sub(" ", text))
+    for end in _SENTENCE_ENDS:
+        text = text.replace(end, "\n")
+    if text.isascii():  # as ``words`` does it, but for the whole text at once: several times faster
+        return [sentence.split() for sentence in text.lower().translate(_GAPS).split("\n")]
+    return [words(sentence) for sentence in text.split("\n")]
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -16,14 +16,12 @@ from tqdm import tqdm
 
 from venus_env.corpus.document import Corpus, Hit, Page, Passage
 from venus_env.corpus.local import LocalCorpus
-from venus_env.corpus.text import canonical_url, words
+from venus_env.corpus.text import JUDGEMENTS, canonical_url, words
 from venus_env.tasks.task import Evidence, Task
 
 Verdict = Literal["reachable", "unreachable", "unknown"]
 
 _BATCH = 64
-# Judgements, not strings that a page has to hold.
-_JUDGEMENTS = frozenset([("yes",), ("no",), ("true",), ("false",)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +217,7 @@ async def _answer_rank(corpus: Corpus, hits: list[Hit], answers: list[tuple[str,
 def _strings(task: Task) -> list[tuple[str, ...]]:
     """Accepted answers as words, without those that are judgements."""
     split = (tuple(words(answer)) for answer in task.answers)
-    return [answer for answer in split if answer and answer not in _JUDGEMENTS]
+    return [answer for answer in split if answer and answer not in JUDGEMENTS]
 
 
 def _on_page(page: Page, answers: list[tuple[str, ...]]) -> bool:

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 TERMS_VERSION = 2
 
 _RUN = re.compile(r"[^\W_]+")
+_ASCII_RUN = re.compile(r"[a-z0-9]+")  # the same for lower-cased ASCII, in half the time
 # Scripts written without spaces: Han with its iteration mark, kana, and the rarer Han of the planes beyond the first.
 _UNSPACED = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
 _HAN = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
@@ -31,6 +32,9 @@ _STOPWORD_TEXT = """
     were what when where which while who whom whose why will with would you your
 """
 STOPWORDS = frozenset(_STOPWORD_TEXT.split())
+
+# Answers, as words, that judge a statement: no page has to hold them, and any page may.
+JUDGEMENTS = frozenset([("yes",), ("no",), ("true",), ("false",)])
 
 # Ends in a full stop without ending a sentence.
 _ABBREVIATION_TEXT = """
@@ -53,7 +57,7 @@ def words(text: str) -> list[str]:
     """Split text into lower-cased words without accents; each Han or kana character is a word of its own."""
     text = text.lower()
     if text.isascii():
-        return _RUN.findall(text)
+        return _ASCII_RUN.findall(text)
     # NFKD separates accents from letters (and folds full-width forms); NFC puts the rest, Hangul above all, together.
     text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
     return [word for run in _RUN.findall(text) for word in (_HAN.findall(run) if not run.isascii() else (run,))]

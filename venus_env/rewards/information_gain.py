@@ -19,7 +19,11 @@ GainTurns = Literal["every", "visit"]
 
 
 def best_score(scores: Sequence[float]) -> float:
-    """The score of the best accepted answer; NaN entries are ignored, NaN if nothing is left."""
+    """The score of the best accepted answer; NaN entries are ignored, NaN if nothing is left.
+
+    Taken at each boundary by itself: which answer is the best may change on the way, and a gain is then the difference
+    between the best answer after and the best one before.
+    """
     usable = [float(score) for score in scores if not math.isnan(score)]  # NumPy's floats are no JSON
     return max(usable) if usable else math.nan
 

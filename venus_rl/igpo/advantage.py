@@ -2,7 +2,7 @@
 
 Events fall into two pools. The outcome pool holds the outcome of each rollout (or the penalty of its badly formed
 answer); the gain pool holds information gains and the penalties of badly formed tool turns. Pools are normalised within
-the group of rollouts that share a question, in one of five modes:
+the group of rollouts that share a question, in one of six modes:
 
 =================== ==============================================================================================
 ``joint``           One mean and deviation over both pools.
@@ -12,6 +12,9 @@ the group of rollouts that share a question, in one of five modes:
                     outcome added; nothing is accumulated.
 ``separate_penalty`` ``scaled_separate`` with format penalties kept out of the gain pool: they enter as they are, after
                     normalisation, so that a penalty is a penalty however bad the gains around it.
+``turn_neutral``    Gains are divided by the size of a rollout's gains and not centred; returns are centred instead, by
+                    what the other rollouts of the group went on to earn from the same turn. Penalties are held out,
+                    nothing is discounted. No reward for a turn as such (``docs/advantages.md``).
 =================== ==============================================================================================
 
 Then each rollout's events are accumulated backwards with discount ``gamma``. The first four modes reproduce the
@@ -27,21 +30,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from venus_rl.igpo.turn_rewards import EventKind, TurnRewards
+from venus_rl.igpo.events import Bools, Events, Floats, countable
+from venus_rl.igpo.turn_rewards import TurnRewards
 
-Mode = Literal["joint", "separate", "scaled_separate", "raw_ig", "separate_penalty"]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+Mode = Literal["joint", "separate", "scaled_separate", "raw_ig", "separate_penalty", "turn_neutral"]
 
 _VARIANCE_FLOOR = 1e-8
 _DIVISION_FLOOR = 1e-6
 _SCALE_NUMERATOR_FLOOR = 0.3  # eta of IG-Scale
 _SCALE_CAP = 10.0  # s_max of IG-Scale
-_KINDS: tuple[EventKind, ...] = ("information_gain", "penalty", "outcome", "answer_penalty")
 
 
 class AdvantageConfig(BaseModel):
@@ -51,11 +50,11 @@ class AdvantageConfig(BaseModel):
         algorithm: ``igpo``, or ``grpo``: gains are ignored; outcomes and penalties stay, so that the two compare
             fairly. GRPO's penalties are never normalised (alone in a pool they would all cancel), whatever the mode.
         mode: How pools are normalised.
-        gamma: Discount between events.
+        gamma: Discount between events. Of IGPO's modes ``raw_ig`` uses 0 and ``turn_neutral`` 1 instead.
         discount_unit: What gamma counts: ``event`` (the reference: steps between events) or ``turn`` (the paper).
         adaptive_gamma_min_weight: If positive, a rollout of n > 1 events uses ``gamma = weight ** (1 / n)`` instead.
         gain_weight: Factor on normalised gains.
-        curriculum_outcome: Factor on the outcome pool after normalisation, from :func:`curriculum_weights`.
+        curriculum_outcome: Factor on the outcome pool after normalisation (:mod:`venus_rl.igpo.schedule`).
         curriculum_gain: The same for the gain pool.
         normalise_std: Divide by the deviation; otherwise only centre (``raw_ig`` always divides gains).
         relative_std_floor: Deviations count as at least this share of the pool's root mean square.
@@ -69,12 +68,12 @@ class AdvantageConfig(BaseModel):
     gamma: float = Field(default=0.95, ge=0.0, le=1.0)
     discount_unit: Literal["event", "turn"] = "event"
     adaptive_gamma_min_weight: float = Field(default=0.0, ge=0.0, le=1.0)
-    gain_weight: float = Field(default=1.0, ge=0.0)
-    curriculum_outcome: float = Field(default=1.0, ge=0.0)
-    curriculum_gain: float = Field(default=1.0, ge=0.0)
+    gain_weight: float = Field(default=1.0, ge=0.0, le=1e3)
+    curriculum_outcome: float = Field(default=1.0, ge=0.0, le=1e3)
+    curriculum_gain: float = Field(default=1.0, ge=0.0, le=1e3)
     normalise_std: bool = True
-    relative_std_floor: float = Field(default=0.01, ge=0.0)
-    clamp: float | None = Field(default=10.0, gt=0.0)
+    relative_std_floor: float = Field(default=0.01, ge=0.0, le=1.0)
+    clamp: float | None = Field(default=10.0, gt=0.0, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +89,6 @@ class Advantages:
     metrics: dict[str, float]
 
 
-def curriculum_weights(
-    step: int,
-    total: int,
-    *,
-    outcome: tuple[float, float] = (0.5, 1.0),
-    gain: tuple[float, float] = (1.0, 0.5),
-) -> tuple[float, float]:
-    """Linear (outcome, gain) weights at ``step`` of ``total``, each from its first to its second value."""
-    progress = step / total if total > 0 else 1.0
-    return outcome[0] + (outcome[1] - outcome[0]) * progress, gain[0] + (gain[1] - gain[0]) * progress
-
-
 def compute_advantages(
     rollouts: Sequence[TurnRewards], groups: Sequence[Hashable], config: AdvantageConfig
 ) -> Advantages:
@@ -111,133 +98,88 @@ def compute_advantages(
     rollouts and has fewer than two left has no baseline any more and contributes nothing.
 
     Args:
-        rollouts: The events of each rollout.
+        rollouts: The events of each rollout, in order of their position.
         groups: The group (question) of each rollout.
         config: The rules.
+
+    Raises:
+        ValueError: The two sequences differ in length, or a reward is NaN or infinite.
     """
     if len(rollouts) != len(groups):
         raise ValueError(f"{len(rollouts)} rollouts but {len(groups)} group labels")
-    counts, depleted = _countable(rollouts, groups)
-    pool = _Pool.of(rollouts, groups, counts)
-    values = np.zeros(len(pool.value))
-    scale = 1.0
-    if len(values):
-        values, scale = _normalised(pool, config)
-    returns, gammas = _accumulated(rollouts, counts, values, config)
-    clamped = 0
-    if config.clamp is not None:
-        clamped = sum(int((np.abs(r) > config.clamp).sum()) for r in returns)
-        returns = [np.clip(r, -config.clamp, config.clamp) for r in returns]
-    metrics = _metrics(rollouts, counts, pool, returns)
-    metrics |= {
-        "igpo/ig_scale": scale,
-        "igpo/gamma_mean": float(np.mean(gammas)) if gammas else config.gamma,
+    counts, depleted = countable(rollouts, groups)
+    events = Events.of(rollouts, groups, counts)
+    own, scale = _normalised(events, config)
+    gamma = _gamma(events, config)
+    returns = _accumulated(events, own, gamma, config)
+    if config.mode == "turn_neutral" and config.algorithm == "igpo":
+        returns -= _turn_baseline(events, returns)
+    limit = config.clamp if config.clamp is not None else np.inf
+    metrics = _metrics(rollouts, counts, events) | {
         "igpo/depleted_groups": float(depleted),
-        "igpo/advantage_clamped_ratio": clamped / max(1, len(values)),
+        "igpo/ig_scale": scale,
+        "igpo/gamma_mean": float(gamma.mean()) if len(gamma) else config.gamma,
+        "igpo/advantage_clamped_ratio": float((np.abs(returns) > limit).sum()) / max(1, len(returns)),
     }
-    return Advantages(returns, metrics)
+    returns = np.clip(returns, -limit, limit)
+    metrics["igpo/advantage_abs_mean"] = float(np.abs(returns).mean()) if len(returns) else 0.0
+    values = [np.zeros(len(rollout.events)) for rollout in rollouts]
+    for row, start, end in zip(events.counted, events.bounds[:-1], events.bounds[1:], strict=True):
+        values[row] = returns[start:end]
+    return Advantages(values, metrics)
 
 
-def scatter_to_tokens(rollouts: Sequence[TurnRewards], values: Sequence[Floats], width: int) -> NDArray[np.float32]:
-    """Spread event advantages over tokens: all tokens after the previous event, up to its position.
-
-    Tokens after the last event get zeros. Tool text inside a stretch is covered too; the loss mask takes it out.
-
-    Raises:
-        ValueError: An event lies outside ``[0, width)``.
-    """
-    tokens = np.zeros((len(rollouts), width), dtype=np.float32)
-    for row, (rollout, returns) in enumerate(zip(rollouts, values, strict=True)):
-        start = 0
-        for event, value in zip(rollout.events, returns, strict=True):
-            if not start - 1 <= event.position < width:
-                raise ValueError(
-                    f"rollout {row}: the event of turn {event.turn} is at token {event.position}, outside of "
-                    f"[{max(start - 1, 0)}, {width}); events must be in order and within the response"
-                )
-            tokens[row, start : event.position + 1] = value
-            start = event.position + 1
-    return tokens
-
-
-def _countable(rollouts: Sequence[TurnRewards], groups: Sequence[Hashable]) -> tuple[list[bool], int]:
-    """Which rollouts count, and how many groups fell apart."""
-    total: dict[Hashable, int] = {}
-    left: dict[Hashable, int] = {}
-    for rollout, group in zip(rollouts, groups, strict=True):
-        total[group] = total.get(group, 0) + 1
-        left[group] = left.get(group, 0) + (not rollout.excluded)
-    depleted = {group for group, count in total.items() if left[group] < min(count, 2)}
-    counts = [not r.excluded and g not in depleted for r, g in zip(rollouts, groups, strict=True)]
-    return counts, len(depleted)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pool:
-    """The events of all countable rollouts as flat arrays."""
-
-    value: Floats
-    kind: Ints
-    rollout: Ints
-    group: Ints
-
-    @classmethod
-    def of(cls, rollouts: Sequence[TurnRewards], groups: Sequence[Hashable], counts: Sequence[bool]) -> _Pool:
-        numbers: dict[Hashable, int] = {}
-        rows = [
-            (event.value, _KINDS.index(event.kind), index, numbers.setdefault(group, len(numbers)))
-            for index, (rollout, group, counted) in enumerate(zip(rollouts, groups, counts, strict=True))
-            if counted
-            for event in rollout.events
-        ]
-        value, kind, rollout, group = zip(*rows, strict=True) if rows else ((), (), (), ())
-        return cls(
-            np.asarray(value, dtype=np.float64),
-            np.asarray(kind, dtype=np.int64),
-            np.asarray(rollout, dtype=np.int64),
-            np.asarray(group, dtype=np.int64),
-        )
-
-    def of_kind(self, *kinds: EventKind) -> Bools:
-        return np.isin(self.kind, [_KINDS.index(kind) for kind in kinds])
-
-
-def _statistics(pool: _Pool, mask: Bools, config: AdvantageConfig) -> tuple[Floats, Floats]:
+def _statistics(events: Events, mask: Bools, config: AdvantageConfig) -> tuple[Floats, Floats]:
     """Mean and deviation, per event, of the masked events in its group; the deviation of a single event counts as 1."""
-    groups = int(pool.group.max()) + 1
-    group, value = pool.group[mask], pool.value[mask]
+    groups = events.groups
+    group, value = events.group[mask], events.value[mask]
     count = np.bincount(group, minlength=groups)
     safe = np.maximum(count, 1)
     mean = np.bincount(group, weights=value, minlength=groups) / safe
     variance = np.bincount(group, weights=(value - mean[group]) ** 2, minlength=groups) / safe
     std = np.maximum(np.sqrt(variance + _VARIANCE_FLOOR), config.relative_std_floor * np.sqrt(mean**2 + variance))
     std = np.where(count <= 1, 1.0, std)
-    return mean[pool.group], std[pool.group]
+    return mean[events.group], std[events.group]
 
 
-def _normalised(pool: _Pool, config: AdvantageConfig) -> tuple[Floats, float]:
+def _gain_size(events: Events, gain: Bools) -> Floats:
+    """Per event, the root of the mean over its group's rollouts of their summed squared gains.
+
+    A turn without gain changes neither the sums nor the number of rollouts, so it leaves the unit of all others alone.
+    """
+    rollouts = np.bincount(events.group_of)
+    energy = np.bincount(events.group[gain], weights=events.value[gain] ** 2, minlength=events.groups) / rollouts
+    return np.sqrt(energy + _VARIANCE_FLOOR)[events.group]
+
+
+def _normalised(events: Events, config: AdvantageConfig) -> tuple[Floats, float]:
     """Normalised event rewards before accumulation, and the factor that IG-Scale applied to gains."""
-    outcome = pool.of_kind("outcome", "answer_penalty")
+    if not len(events.value):
+        return np.zeros(0), 1.0
+    outcome = events.of_kind("outcome", "answer_penalty")
     if config.algorithm == "grpo":
         gain = np.zeros_like(outcome)
-    elif config.mode == "separate_penalty":
-        gain = pool.of_kind("information_gain")
+    elif config.mode in ("separate_penalty", "turn_neutral"):
+        gain = events.of_kind("information_gain")
     else:
         gain = ~outcome
-    values = np.where(pool.of_kind("penalty"), pool.value, 0.0)  # overwritten unless penalties are held out
+    values = np.where(events.of_kind("penalty"), events.value, 0.0)  # overwritten unless penalties are held out
 
     for mask in [outcome | gain] if config.mode == "joint" else [outcome, gain]:
-        mean, std = _statistics(pool, mask, config)
-        centred = pool.value - mean
+        mean, std = _statistics(events, mask, config)
+        centred = events.value - mean
         values[mask] = (centred / (std + _DIVISION_FLOOR) if config.normalise_std else centred)[mask]
 
     scale = 1.0
     if config.mode == "raw_ig" and config.algorithm == "igpo":
-        _, std = _statistics(pool, gain, config)
-        own_outcome = np.zeros(int(pool.rollout.max()) + 1)
-        own_outcome[pool.rollout[outcome]] = values[outcome]
-        raw = pool.value / (std + _DIVISION_FLOOR) * config.gain_weight + own_outcome[pool.rollout]
+        _, std = _statistics(events, gain, config)
+        own_outcome = np.zeros(len(events.counted))
+        own_outcome[events.rollout[outcome]] = values[outcome]
+        raw = events.value / (std + _DIVISION_FLOOR) * config.gain_weight + own_outcome[events.rollout]
         values[gain] = raw[gain]
+    elif config.mode == "turn_neutral":
+        size = _gain_size(events, gain) + _DIVISION_FLOOR if config.normalise_std else np.ones_like(values)
+        values[gain] = (events.value / size)[gain] * config.gain_weight
     else:
         if config.mode in ("scaled_separate", "separate_penalty") and gain.any():
             reference = float(np.abs(values[outcome]).mean()) if outcome.any() else 0.0
@@ -249,73 +191,96 @@ def _normalised(pool: _Pool, config: AdvantageConfig) -> tuple[Floats, float]:
     return values, scale
 
 
-def _accumulated(
-    rollouts: Sequence[TurnRewards], counts: Sequence[bool], values: Floats, config: AdvantageConfig
-) -> tuple[list[Floats], list[float]]:
-    """Discounted returns per event, and the discount of each countable rollout.
+def _seen(events: Events, config: AdvantageConfig) -> Bools:
+    """Events that take part: GRPO looks through gains as if they were not there."""
+    if config.algorithm == "grpo":
+        return ~events.of_kind("information_gain")
+    return np.ones(len(events.value), dtype=np.bool_)
 
-    Under GRPO a gain is transparent: it has the return of the event after it, as if it were not there.
+
+def _gamma(events: Events, config: AdvantageConfig) -> Floats:
+    """Discount of each rollout."""
+    gamma = np.full(len(events.counted), config.gamma)
+    if config.algorithm == "igpo" and config.mode in ("raw_ig", "turn_neutral"):
+        gamma[:] = 0.0 if config.mode == "raw_ig" else 1.0
+    elif config.adaptive_gamma_min_weight > 0:
+        count = np.bincount(events.rollout[_seen(events, config)], minlength=len(gamma))
+        adaptive = config.adaptive_gamma_min_weight ** (1 / np.maximum(count, 1))
+        gamma = np.where(count > 1, adaptive, gamma)
+    return gamma
+
+
+def _accumulated(events: Events, own: Floats, gamma: Floats, config: AdvantageConfig) -> Floats:
+    """Discounted returns per event; one that GRPO looks through has the return of the event after it."""
+    seen = np.flatnonzero(_seen(events, config))
+    value, rollout, turn = own[seen], events.rollout[seen], events.turn[seen]
+    following = np.append(rollout[1:] == rollout[:-1], False)  # another event of the same rollout comes next
+    steps = np.append(np.maximum(turn[1:] - turn[:-1], 0), 0) if config.discount_unit == "turn" else np.ones(len(seen))
+    base = gamma[rollout]
+    discount = np.where(following & (base > 0), base**steps, 0.0)
+    # All rollouts at once, from their last events backwards.
+    sizes = np.bincount(rollout, minlength=len(events.counted))
+    from_end = np.cumsum(sizes)[rollout] - 1 - np.arange(len(seen))
+    order = np.argsort(from_end, kind="stable")
+    for level in np.split(order, np.cumsum(np.bincount(from_end)))[1:-1]:
+        value[level] += discount[level] * value[level + 1]
+    nearest = np.searchsorted(seen, np.arange(len(own)))  # the event itself, or the next one that takes part
+    inside = nearest < len(seen)
+    inside[inside] = rollout[nearest[inside]] == events.rollout[inside]
+    returns = np.zeros(len(own))
+    returns[inside] = value[nearest[inside]]
+    return returns
+
+
+def _turn_baseline(events: Events, returns: Floats) -> Floats:
+    """Per event, what the other rollouts of its group earn from the first turn of its stretch on; 0 without others.
+
+    It is fixed before the stretch is written: neither the stretch nor whether the rollout goes on after it moves the
+    baseline. A mean subtracted from each reward cannot say that of itself (``docs/advantages.md``).
     """
-    grpo = config.algorithm == "grpo"
-    returns: list[Floats] = []
-    gammas: list[float] = []
-    offset = 0
-    for rollout, counted in zip(rollouts, counts, strict=True):
-        result = np.zeros(len(rollout.events))
-        returns.append(result)
-        if not counted:
-            continue
-        own = values[offset : offset + len(rollout.events)]
-        offset += len(rollout.events)
-        seen = [not (grpo and event.kind == "information_gain") for event in rollout.events]
-        gamma = _gamma(sum(seen), config)
-        gammas.append(gamma)
-        following, turn = 0.0, rollout.events[-1].turn if rollout.events else 0
-        for index in reversed(range(len(own))):
-            event = rollout.events[index]
-            if seen[index]:
-                steps = turn - event.turn if config.discount_unit == "turn" else 1
-                following = float(own[index]) + (gamma**steps * following if gamma > 0 else 0.0)
-                turn = event.turn
-            result[index] = following
-    return returns, gammas
+    baseline = np.zeros(len(returns))
+    previous = np.concatenate([[-1], events.turn[:-1]])
+    previous[events.bounds[:-1][events.bounds[:-1] < len(previous)]] = -1
+    starts = np.minimum(previous + 1, events.turn)  # the outcome of a cut episode shares the turn before it
+    for group in range(events.groups):
+        mine = np.flatnonzero(events.group == group)
+        turns, column = np.unique(starts[mine], return_inverse=True)
+        members, row = np.unique(events.rollout[mine], return_inverse=True)
+        earned = np.zeros((len(members), len(turns)))
+        there = np.zeros(earned.shape, dtype=np.bool_)
+        for number, (low, high) in enumerate(zip(events.bounds[members], events.bounds[members + 1], strict=True)):
+            at = low + np.searchsorted(events.turn[low:high], turns)
+            there[number] = at < high
+            earned[number, there[number]] = returns[at[there[number]]]
+        others = there.sum(axis=0) - 1
+        mean = (earned.sum(axis=0) - earned) / np.maximum(others, 1)
+        baseline[mine] = np.where(others > 0, mean, 0.0)[row, column]
+    return baseline
 
 
-def _gamma(events: int, config: AdvantageConfig) -> float:
-    if config.mode == "raw_ig" and config.algorithm == "igpo":
-        return 0.0
-    if config.adaptive_gamma_min_weight > 0 and events > 1:
-        return float(config.adaptive_gamma_min_weight ** (1 / events))
-    return config.gamma
-
-
-def _metrics(
-    rollouts: Sequence[TurnRewards], counts: Sequence[bool], pool: _Pool, returns: Sequence[Floats]
-) -> dict[str, float]:
-    is_gain = pool.of_kind("information_gain")
-    gains = pool.value[is_gain]
-    outcome = pool.of_kind("outcome", "answer_penalty")
+def _metrics(rollouts: Sequence[TurnRewards], counts: Sequence[bool], events: Events) -> dict[str, float]:
+    is_gain = events.of_kind("information_gain")
+    gains = events.value[is_gain]
+    outcome = events.of_kind("outcome", "answer_penalty")
     by_group: dict[int, set[float]] = {}
-    for group, value in zip(pool.group[outcome].tolist(), pool.value[outcome].tolist(), strict=True):
+    for group, value in zip(events.group[outcome].tolist(), events.value[outcome].tolist(), strict=True):
         by_group.setdefault(group, set()).add(value)
-    counted = [r for r, c in zip(rollouts, counts, strict=True) if c]
-    tool_turns = sum(r.tool_turns for r in counted)
-    flat = np.concatenate([r for r, c in zip(returns, counts, strict=True) if c] or [np.zeros(0)])
+    tool_turns = sum(r.tool_turns for r, c in zip(rollouts, counts, strict=True) if c)
+    counted = len(events.counted)
     return {
-        "igpo/rollouts": float(len(counted)),
+        "igpo/rollouts": float(counted),
         "igpo/excluded_rollouts": float(sum(r.excluded for r in rollouts)),
         "igpo/groups": float(len(by_group)),
         "igpo/gain_coverage": len(gains) / tool_turns if tool_turns else 0.0,
-        "igpo/gain_rollout_ratio": len(set(pool.rollout[pool.of_kind("information_gain")].tolist()))
-        / max(1, len(counted)),
+        "igpo/gain_rollout_ratio": len(np.unique(events.rollout[is_gain])) / max(1, counted),
         "igpo/gain_count": float(len(gains)),
         "igpo/gain_mean": float(gains.mean()) if len(gains) else 0.0,
         "igpo/gain_std": float(gains.std()) if len(gains) else 0.0,
         "igpo/gain_positive_ratio": float((gains > 0).mean()) if len(gains) else 0.0,
         "igpo/gain_abs_mean": float(np.abs(gains).mean()) if len(gains) else 0.0,
-        "igpo/outcome_mean": float(pool.value[outcome].mean()) if outcome.any() else 0.0,
-        "igpo/penalty_count": float(pool.of_kind("penalty", "answer_penalty").sum()),
+        "igpo/outcome_mean": float(events.value[outcome].mean()) if outcome.any() else 0.0,
+        "igpo/penalty_count": float(events.of_kind("penalty", "answer_penalty").sum()),
+        "igpo/clipped_rewards": float(events.clipped),
         "igpo/same_outcome_groups_ratio": sum(len(v) == 1 for v in by_group.values()) / max(1, len(by_group)),
-        "igpo/events_mean": len(pool.value) / max(1, len(counted)),
-        "igpo/advantage_abs_mean": float(np.abs(flat).mean()) if len(flat) else 0.0,
+        "igpo/events_mean": len(events.value) / max(1, counted),
     }

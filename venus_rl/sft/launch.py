@@ -2,7 +2,7 @@
 
 ``python -m venus_rl.train stage=sft`` starts it. verl's ``SFTTrainer`` does the work; only the process group is made
 here, because verl 0.9.1 builds the backend string ``"cpu:gloo,cpu:gloo"`` on a CPU platform
-(verl/utils/distributed.py:63), which torch rejects.
+(verl/utils/distributed.py:63), which torch rejects. On GPUs verl makes its own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from venus_rl.config import Config
+from venus_rl.device import device_of
 from venus_rl.verl_plugin.options import sft_options
 from venus_rl.verl_plugin.rl import verl_config
 
@@ -31,6 +32,7 @@ def main(argv: list[str] | None = None) -> None:
 
     import torch
     from verl.trainer.sft_trainer import SFTTrainer
+    from verl.utils.distributed import initialize_global_process_group
 
     from venus_rl.verl_plugin import workers as workers  # registers the CPU engine
 
@@ -44,7 +46,10 @@ def main(argv: list[str] | None = None) -> None:
         longest=arguments.longest,
     )
     torch.manual_seed(config.run.seed)
-    torch.distributed.init_process_group("cpu:gloo", timeout=timedelta(minutes=10))
+    if device_of(config).kind == "cuda":
+        initialize_global_process_group()
+    else:
+        torch.distributed.init_process_group("cpu:gloo", timeout=timedelta(minutes=10))
     try:
         SFTTrainer(config=verl_config("sft_trainer_engine", options)).fit()
     finally:

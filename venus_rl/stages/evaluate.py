@@ -16,6 +16,7 @@ from venus_env.setting import Setting
 from venus_env.tasks.task import Task
 from venus_env.tools.search import SearchTool
 from venus_rl.config import Config
+from venus_rl.device import device_of
 from venus_rl.run_folder import RunFolder, fingerprint
 from venus_rl.stages.prepare import select_tasks, threads_per_process
 
@@ -54,8 +55,13 @@ def run(folder: RunFolder, setting: Setting, name: str, policy: Path, policy_key
     )
     if path.exists() and (card := read_card(path)).notes.get("fingerprint") == key:
         return card
-    sampling: dict[str, Any] = {"temperature": config.eval.temperature, "max_turn_tokens": config.env.answer_tokens}
-    model = HFPolicy(policy, **sampling, seed=config.run.seed, max_batch=config.rollout.max_batch)
+    sampling: dict[str, Any] = {
+        "temperature": config.eval.temperature,
+        "top_p": config.eval.top_p,
+        "max_turn_tokens": config.env.answer_tokens,
+    }
+    device = device_of(config).kind
+    model = HFPolicy(policy, **sampling, seed=config.run.seed, max_batch=config.rollout.max_batch, device=device)
     belief = open_belief("lexical", setting.corpus)
     logger.info("evaluating %s on %d %s questions", name, len(tasks), config.eval.split)
     trajectories = asyncio.run(

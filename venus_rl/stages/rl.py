@@ -6,14 +6,15 @@ import sys
 import time
 from pathlib import Path
 
-from venus_env.protocol.prompt import system_prompt
 from venus_env.setting import Setting
 from venus_env.tasks.task import Task
 from venus_env.tokens import Renderer
+from venus_rl.checks import check_prompts, refuse
 from venus_rl.config import Config, ConfigError
+from venus_rl.device import device_of
 from venus_rl.process import run_stage, stage_environment
 from venus_rl.run_folder import RunFolder, fingerprint
-from venus_rl.stages.prepare import model_key, select_tasks, threads_per_process
+from venus_rl.stages.prepare import model_key, prompt_lengths, select_tasks, threads_per_process
 from venus_rl.stages.sft import publish
 
 
@@ -34,7 +35,7 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
     from venus_rl.verl_plugin.rl import write_prompts  # imports verl: not before there is something to train
 
     tasks = select_tasks(setting, "train", config.rl.hops)
-    _check_prompts(setting, model, tasks)  # a refused command must not mark the folder as begun
+    _check_prompts(config, setting, model, tasks)  # a refused command must not mark the folder as begun
     out = folder.begin("rl", key)
     started = time.monotonic()
     write_prompts(tasks, out / "prompts.parquet")
@@ -43,7 +44,7 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
         *("--model", str(model), "--out", str(out)),
     ]
     show = {"episode/score": "score", "episode/turns": "turns", "actor/entropy": "entropy"}
-    environment = stage_environment(threads_per_process(config)) | {
+    environment = stage_environment(threads_per_process(config), device_of(config).kind) | {
         "TENSORBOARD_DIR": str((out / "tensorboard").resolve())
     }
     run_stage(
@@ -60,7 +61,7 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
     return target
 
 
-def _check_prompts(setting: Setting, model: Path, tasks: list[Task]) -> None:
+def _check_prompts(config: Config, setting: Setting, model: Path, tasks: list[Task]) -> None:
     """Stop where a question leaves no room for a turn.
 
     Raises:
@@ -69,15 +70,19 @@ def _check_prompts(setting: Setting, model: Path, tasks: list[Task]) -> None:
     from transformers import AutoTokenizer
 
     renderer = Renderer(AutoTokenizer.from_pretrained(model))
-    env = setting.config
-    system = system_prompt(setting.tools, env.prompt, env.current_date)
-    for task in tasks:
-        tokens = len(renderer.encode_prompt(system, task.question)) + env.answer_tokens
-        if tokens > env.max_context_tokens:
-            raise ConfigError(
-                f"env.max_context_tokens={env.max_context_tokens} is too short for task {task.id!r}: prompt and one "
-                f"turn take {tokens} tokens; use env.max_context_tokens={2 * tokens} or more, or env.prompt=compact"
-            )
+    refuse(check_prompts(prompt_lengths(setting, renderer, tasks), config))
+
+
+def check_engine(config: Config, model: Path) -> None:
+    """Stop where the rollout engine is not there, or cannot run ``model``.
+
+    Raises:
+        ConfigError: Says what to install, or to use instead.
+    """
+    if device_of(config).engine == "vllm":
+        from venus_rl.verl_plugin import vllm_options
+
+        vllm_options.check_model(model)
 
 
 def check(folder: RunFolder, model: Path) -> None:
@@ -103,5 +108,5 @@ def _key(config: Config, model: Path) -> str:
         config.rollout.model_dump(),
         model_key(model),
         config.run.seed,
-        config.run.processes,
+        device_of(config).processes,
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from venus_env.evaluation.card import write_text_atomic
 from venus_rl.config import Config, ConfigError
+from venus_rl.device import device_of
 from venus_rl.process import run_stage, stage_environment
 from venus_rl.run_folder import RunFolder, fingerprint
 from venus_rl.stages.data import TrainData
@@ -27,6 +28,7 @@ def run(folder: RunFolder, model: Path, data: TrainData) -> Path:
     """
     config = folder.config
     batch, steps, key = _plan(config, model, data)
+    device = device_of(config)
     target = folder.stage("sft") / "model"
     if folder.finished("sft", key):
         return target
@@ -34,9 +36,11 @@ def run(folder: RunFolder, model: Path, data: TrainData) -> Path:
     started = time.monotonic()
     raw = out / "verl-metrics.jsonl"
     _collect(raw, out / "metrics.jsonl")  # what an interrupted attempt left
-    environment = stage_environment(threads_per_process(config)) | {"VERL_FILE_LOGGER_PATH": str(raw.resolve())}
+    environment = stage_environment(threads_per_process(config), device.kind) | {
+        "VERL_FILE_LOGGER_PATH": str(raw.resolve())
+    }
     command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={config.run.processes}"),
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={device.per_node}"),
         *("-m", "venus_rl.sft.launch", "--config", str(folder.root / "config.json"), "--model", str(model)),
         *(
             "--train-file",
@@ -70,15 +74,15 @@ def check(folder: RunFolder, model: Path, data: TrainData) -> None:
 
 def _plan(config: Config, model: Path, data: TrainData) -> tuple[int, int, str]:
     """Batch size, number of steps and fingerprint of the stage."""
-    batch = min(config.sft.batch_size, data.rows // config.run.processes * config.run.processes)
+    device = device_of(config)
+    batch = min(config.sft.batch_size, data.rows // device.sft_batches * device.sft_batches)
     if batch < 1:
         raise ConfigError(
-            f"{data.rows} conversations are too few for run.processes={config.run.processes}: "
-            "raise data.oracle or give more in sft.data"
+            f"{data.rows} conversations are too few for {device.count}: raise data.oracle or give more in sft.data"
         )
     steps = config.sft.steps or config.sft.epochs * data.rows // batch
     settings = config.sft.model_dump(exclude={"save_every", "keep"})
-    key = fingerprint(settings, data.fingerprint, model_key(model), config.run.seed, config.run.processes)
+    key = fingerprint(settings, data.fingerprint, model_key(model), config.run.seed, device.per_node)
     return batch, steps, key
 
 

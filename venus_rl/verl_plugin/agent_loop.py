@@ -8,9 +8,11 @@ reward events, ending, the trajectory) travels as data in ``extra_fields["venus"
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import logging
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,8 +33,8 @@ from venus_env.setting import Setting
 from venus_env.tasks.task import Task
 from venus_env.tokens import Conversation, Renderer
 from venus_rl.config import Config
+from venus_rl.igpo.scoring import BoundaryScores, ScoringRecord
 from venus_rl.igpo.turn_rewards import TurnRewardConfig, build_turn_rewards
-from venus_rl.verl_plugin.rollout import server_name
 
 logger = logging.getLogger(__name__)
 
@@ -70,13 +72,14 @@ class ResearchAgentLoop(AgentLoopBase):
         conversation = Conversation(self.renderer)
         conversation.open(session.messages[:2])
         metrics: dict[str, Any] = {}
-        versions = await self._play(session, conversation, sampling_params, seed, metrics)
+        versions, server = await self._play(session, conversation, sampling_params, seed, metrics)
+        record: ScoringRecord | None = None
+        scores: list[float | None] = []
+        if self.venus.rl.algorithm == "igpo" and session.episode.end not in INFRASTRUCTURE_ENDS:
+            with simple_timer("compute_score", metrics):
+                record, scores = await self._score(session, conversation, server)
         trajectory = session.trajectory()
         excluded = trajectory.end in INFRASTRUCTURE_ENDS
-        scores: list[float | None] = []
-        if self.venus.rl.algorithm == "igpo" and not excluded:
-            with simple_timer("compute_score", metrics):
-                scores = await self._score(task, trajectory, conversation, seed)
         gains = turn_gains(scores, self.venus.env.rewards.gain_kind) if scores else [None] * len(trajectory.turns)
         prompt_length = conversation.boundaries[0]
         rewards = build_turn_rewards(
@@ -84,7 +87,11 @@ class ResearchAgentLoop(AgentLoopBase):
             conversation.turns,
             gains,
             None if excluded else outcome_reward(self.venus.env.rewards, session.episode.answer, task.answers),
-            TurnRewardConfig(assignment=self.venus.rl.assignment, format_penalty=self.venus.env.rewards.format_penalty),
+            TurnRewardConfig(
+                assignment=self.venus.rl.assignment,
+                format_penalty=self.venus.env.rewards.format_penalty,
+                diminish=self.venus.rl.diminish,
+            ),
             prompt_length=prompt_length,
         )
         for event in rewards.events:
@@ -105,7 +112,11 @@ class ResearchAgentLoop(AgentLoopBase):
             extra_fields={
                 **versions,
                 "venus": json.dumps(
-                    {"rewards": asdict(rewards), "trajectory": trajectory.model_dump(mode="json", by_alias=True)}
+                    {
+                        "rewards": asdict(rewards),
+                        "scoring": None if record is None else asdict(record),
+                        "trajectory": trajectory.model_dump(mode="json", by_alias=True),
+                    }
                 ),
             },
         )
@@ -117,52 +128,94 @@ class ResearchAgentLoop(AgentLoopBase):
         sampling_params: dict[str, Any],
         seed: int,
         metrics: dict[str, Any],
-    ) -> dict[str, Any]:
-        """Sample and step until the episode ends; return the weight versions that verl tracks."""
+    ) -> tuple[dict[str, Any], str]:
+        """Sample and step until the episode ends; return the weight versions that verl tracks, and the server.
+
+        Where the server fails, the episode is aborted. Without a single turn there is nothing to hand back: then the
+        error is raised, and verl drops the rollout.
+        """
         env = self.venus.env
         request_id = uuid4().hex  # routes all turns of an episode to one server
         versions: dict[str, Any] = {}
+        server = ""
         while not session.done:
             limit = min(env.answer_tokens, env.max_context_tokens - len(conversation.ids))
-            with simple_timer("generate_sequences", metrics):
-                output = await self.server_manager.generate(
-                    request_id=request_id,
-                    prompt_ids=conversation.ids,
-                    sampling_params={
-                        **sampling_params,
-                        "max_tokens": limit,
-                        "seed": derive_seed(seed, len(conversation.turns)),
-                    },
-                )
+            try:
+                with simple_timer("generate_sequences", metrics):
+                    async with asyncio.timeout(self.venus.rollout.request_timeout_s):
+                        output = await self.server_manager.generate(
+                            request_id=request_id,
+                            prompt_ids=conversation.ids,
+                            sampling_params={
+                                **sampling_params,
+                                "max_tokens": limit,
+                                "seed": derive_seed(seed, len(conversation.turns)),
+                            },
+                        )
+                if output.stop_reason == "aborted":
+                    raise RuntimeError("it aborted the request")
+            except Exception as error:
+                if not conversation.turns:
+                    raise
+                logger.exception("task %s: the rollout server failed", session.task.id)
+                session.abort(f"the rollout server failed: {self._reason(error)}")
+                break
             versions.setdefault("min_global_steps", output.extra_fields["min_global_steps"])
             versions["max_global_steps"] = output.extra_fields["max_global_steps"]
+            server = output.extra_fields["server"]
             conversation.add_sampled(output.token_ids, output.log_probs)
             with simple_timer("tool_calls", metrics):
                 outcome = await session.step(self.renderer.decode_turn(output.token_ids))
             if not session.done:
                 conversation.add_user(outcome.new_messages[-1]["content"])
                 session.set_context_tokens(len(conversation.ids))
-        return versions
+        return versions, server
 
-    async def _score(self, task: Task, trajectory: Any, conversation: Conversation, seed: int) -> list[float | None]:
+    async def _score(
+        self, session: ResearchSession, conversation: Conversation, server: str
+    ) -> tuple[ScoringRecord | None, list[float | None]]:
         """Score the answer at boundary 0 and after each turn that the assignment reads; None elsewhere.
 
-        A turn's boundary is where the next turn starts; the last turn has none.
+        A turn's boundary is where the next turn starts; the last turn has none. Where the server fails, the episode
+        ends as ``judge_failure`` and has no scores: an unknown gain is not a gain of zero.
         """
         visits_only = self.venus.rl.assignment != "every_turn"
+        turns = session.episode.turns
         wanted = [0] + [
             turn.index + 1
-            for turn in trajectory.turns
+            for turn in turns
             if turn.kind == "tool"
             and (not visits_only or turn.tool == "visit")
             and turn.index + 1 < len(conversation.boundaries)
         ]
-        server = ray.get_actor(server_name(seed % self.venus.run.processes))
-        request = ProbeRequest(conversation.ids, [conversation.boundaries[b] for b in wanted], self._probes(task))
-        scores: list[float | None] = [None] * (len(trajectory.turns) + 1)
-        for boundary, score in zip(wanted, await server.score.remote(request), strict=True):
+        places, probes = [conversation.boundaries[boundary] for boundary in wanted], self._probes(session.task)
+        request = ProbeRequest(conversation.ids, places, probes)
+        started = time.time()
+        try:
+            async with asyncio.timeout(self.venus.rollout.request_timeout_s):
+                reply: BoundaryScores = await ray.get_actor(server).score.remote(request)
+        except Exception as error:
+            logger.exception("task %s: the rollout server failed to score", session.task.id)
+            session.episode.fail("judge_failure", f"scoring the answer failed: {self._reason(error)}")
+            return None, []
+        scores: list[float | None] = [None] * (len(turns) + 1)
+        for boundary, score in zip(wanted, reply.scores, strict=True):
             scores[boundary] = score
-        return scores
+        record = ScoringRecord(
+            boundaries=places,
+            probes=[(list(probe.ids), probe.start) for probe in probes],
+            scores=reply.scores,
+            requests=reply.requests,
+            tokens_read=reply.tokens_read,
+            started=started,
+            ended=time.time(),
+        )
+        return record, scores
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, TimeoutError):
+            return f"no answer in {self.venus.rollout.request_timeout_s:g} s (rollout.request_timeout_s)"
+        return f"{type(error).__name__}: {error}"
 
     def _probes(self, task: Task) -> list[Probe]:
         """Pseudo answers, one per accepted answer."""

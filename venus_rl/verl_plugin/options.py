@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import os
 from pathlib import Path
 from typing import Any
 
 from venus_rl.config import Config
+from venus_rl.device import Device, Kind, device_of
 from venus_rl.verl_plugin.advantage import ESTIMATOR
 
-# FSDP2 on gloo: everything in float32, since bf16 is slower than fp32 on CPUs and gloo reduces fp32.
-_FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
+# Masters and optimiser state are float32 everywhere. GPUs compute in bf16 and reduce in fp32; on gloo everything is
+# float32, since bf16 is slower than fp32 on CPUs and gloo reduces fp32.
+_PRECISION: dict[Kind, dict[str, str]] = {
+    "cpu": {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
+    "cuda": {"param_dtype": "bf16", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
+}
+_LONGEST_DENSE_ROW = 8192
 AGENT_LOOP = "venus_research"
 AGENT_LOOP_CLASS = "venus_rl.verl_plugin.agent_loop.ResearchAgentLoop"
 
@@ -30,15 +38,14 @@ def sft_options(
         longest: Tokens of the longest conversation.
     """
     dataset = Path(__file__).resolve().parents[1] / "sft" / "dataset.py"
+    device = device_of(config)
     return {
         "data.train_files": str(train_file),
         "data.val_files": None,
         "data.train_batch_size": batch,
-        # Rows of several conversations need a dense mask. Where one is longer than a micro-batch, each goes alone
-        # and needs none: packing up to the longest would cost its square in memory.
         "data.micro_batch_size_per_gpu": 1,
-        "data.use_dynamic_bsz": longest <= config.sft.micro_batch_tokens,
-        "data.max_token_len_per_gpu": max(config.sft.micro_batch_tokens, longest),
+        "data.use_dynamic_bsz": _packs(device, longest, config.sft.micro_batch_tokens),
+        "data.max_token_len_per_gpu": _tokens_per_process(device, longest, config.sft.micro_batch_tokens),
         "data.max_length": longest,
         "data.num_workers": 0,
         "data.custom_cls.path": str(dataset),
@@ -46,14 +53,8 @@ def sft_options(
         "data.rows": steps * batch,
         "data.seed": config.run.seed,
         "model.path": str(model),
-        "model.override_config.attn_implementation": config.model.attention,
-        "model.use_remove_padding": True,
-        "model.enable_gradient_checkpointing": False,
-        "engine.strategy": "fsdp2",
-        "engine.model_dtype": "fp32",
-        "engine.mixed_precision": _FP32,
-        "engine.use_torch_compile": False,
-        "engine.seed": config.run.seed,
+        **_model_options("model", config, device),
+        **_fsdp_options("engine", config, device),
         "optim.lr": config.sft.lr,
         "optim.lr_scheduler_type": "cosine",
         "optim.lr_warmup_steps_ratio": config.sft.warmup,
@@ -61,7 +62,7 @@ def sft_options(
         "optim.betas": [0.9, 0.95],
         "checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
         "checkpoint.load_contents": ["model", "optimizer", "extra"],
-        "trainer.device": "cpu",
+        "trainer.device": device.kind,
         "trainer.seed": config.run.seed,
         "trainer.total_epochs": 1,
         "trainer.total_training_steps": steps,
@@ -73,7 +74,7 @@ def sft_options(
         "trainer.experiment_name": "sft",
         "trainer.default_local_dir": str(checkpoints),
         "trainer.resume_mode": "auto",
-        "trainer.n_gpus_per_node": config.run.processes,
+        "trainer.n_gpus_per_node": device.per_node,
     }
 
 
@@ -89,10 +90,8 @@ def rl_options(
         agent_loop_file: YAML that names the agent loop.
         checkpoints: Where verl keeps ``global_step_N``.
     """
-    from venus_rl.verl_plugin.rollout import ENGINE
-
     actor, ref, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.ref", "actor_rollout_ref.rollout"
-    window = config.env.max_context_tokens
+    window, device = config.env.max_context_tokens, device_of(config)
     return {
         "algorithm.adv_estimator": ESTIMATOR,
         "algorithm.use_kl_in_reward": False,
@@ -106,19 +105,14 @@ def rl_options(
         "data.shuffle": True,
         "data.seed": config.run.seed,
         "actor_rollout_ref.model.path": str(model),
-        "actor_rollout_ref.model.override_config.attn_implementation": config.model.attention,
-        "actor_rollout_ref.model.use_remove_padding": True,
-        "actor_rollout_ref.model.enable_gradient_checkpointing": False,
+        **_model_options("actor_rollout_ref.model", config, device),
+        **_fsdp_options(f"{actor}.fsdp_config", config, device),
         f"{actor}.strategy": "fsdp2",
-        f"{actor}.fsdp_config.strategy": "fsdp2",
-        f"{actor}.fsdp_config.model_dtype": "fp32",
-        f"{actor}.fsdp_config.mixed_precision": _FP32,
-        f"{actor}.fsdp_config.use_torch_compile": False,
-        f"{actor}.fsdp_config.seed": config.run.seed,
         f"{actor}.use_torch_compile": False,
         f"{actor}.ppo_mini_batch_size": config.rl.prompts,  # in prompts; verl multiplies by rollout.n
-        f"{actor}.use_dynamic_bsz": True,
-        f"{actor}.ppo_max_token_len_per_gpu": max(config.rl.micro_batch_tokens, window),
+        f"{actor}.use_dynamic_bsz": _packs(device, window, config.rl.micro_batch_tokens),
+        f"{actor}.ppo_micro_batch_size_per_gpu": 1,  # without packing
+        f"{actor}.ppo_max_token_len_per_gpu": _tokens_per_process(device, window, config.rl.micro_batch_tokens),
         f"{actor}.loss_agg_mode": "token-mean",  # sequence means would divide by excluded rollouts too
         f"{actor}.clip_ratio": config.rl.clip,
         f"{actor}.clip_ratio_low": config.rl.clip,
@@ -126,36 +120,34 @@ def rl_options(
         f"{actor}.entropy_coeff": config.rl.entropy,
         f"{actor}.use_kl_loss": config.rl.kl > 0,
         f"{actor}.kl_loss_coef": config.rl.kl,
+        f"{actor}.kl_loss_type": "low_var_kl",
         f"{actor}.optim.lr": config.rl.lr,
         f"{actor}.optim.weight_decay": config.rl.weight_decay,
         f"{actor}.optim.betas": [0.9, 0.95],
         f"{actor}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
         f"{actor}.checkpoint.load_contents": ["model", "optimizer", "extra"],
         f"{ref}.strategy": "fsdp2",
-        f"{ref}.fsdp_config.strategy": "fsdp2",
-        f"{ref}.fsdp_config.model_dtype": "fp32",
-        f"{ref}.fsdp_config.mixed_precision": _FP32,
-        f"{ref}.fsdp_config.use_torch_compile": False,
-        f"{rollout}.name": ENGINE,
+        **_fsdp_options(f"{ref}.fsdp_config", config, device),
+        f"{ref}.log_prob_micro_batch_size_per_gpu": 1,  # without packing
         f"{rollout}.n": config.rl.group,
         f"{rollout}.temperature": config.rollout.temperature,
         f"{rollout}.top_p": config.rollout.top_p,
-        f"{rollout}.dtype": config.model.dtype,
-        f"{rollout}.tensor_model_parallel_size": 1,
+        f"{rollout}.dtype": device.dtype,
+        f"{rollout}.tensor_model_parallel_size": device.tensor_parallel,
+        f"{rollout}.gpu_memory_utilization": config.gpu.rollout_memory,
+        f"{rollout}.log_prob_micro_batch_size_per_gpu": 1,  # without packing
         f"{rollout}.max_num_seqs": config.rollout.max_batch,
-        f"{rollout}.max_model_len": window,
-        f"{rollout}.free_cache_engine": True,
         f"{rollout}.calculate_log_probs": True,
         f"{rollout}.seed": config.run.seed,
-        f"{rollout}.agent.num_workers": config.rollout.workers,
+        f"{rollout}.agent.num_workers": device.workers,
         f"{rollout}.agent.agent_loop_config_path": str(agent_loop_file),
         f"{rollout}.agent.default_agent_loop": AGENT_LOOP,
         "reward.num_workers": 1,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
         "transfer_queue.backend.SimpleStorage.total_storage_size": 100_000,
-        "trainer.device": "cpu",
-        "trainer.nnodes": 1,
-        "trainer.n_gpus_per_node": config.run.processes,
+        "trainer.device": device.kind,
+        "trainer.nnodes": device.nodes,
+        "trainer.n_gpus_per_node": device.per_node,
         "trainer.logger": ["tensorboard"],
         "trainer.project_name": "venus",
         "trainer.experiment_name": "rl",
@@ -167,9 +159,80 @@ def rl_options(
         "trainer.total_training_steps": config.rl.steps,
         "trainer.default_local_dir": str(checkpoints),
         "trainer.resume_mode": "auto",
+        **_ray_options(device),
+        **_engine_options(config, device, model),
+    }
+
+
+def _engine_options(config: Config, device: Device, model: Path) -> dict[str, Any]:
+    if device.engine == "vllm":
+        from venus_rl.verl_plugin.vllm_options import is_cpu_build, vllm_options
+
+        return vllm_options(config, model, cpu=is_cpu_build())
+    from venus_rl.verl_plugin.rollout import ENGINE
+
+    rollout = "actor_rollout_ref.rollout"
+    return {
+        f"{rollout}.name": ENGINE,
+        f"{rollout}.max_model_len": config.env.max_context_tokens,
+        f"{rollout}.free_cache_engine": True,
+    }
+
+
+def _model_options(group: str, config: Config, device: Device) -> dict[str, Any]:
+    cuda = device.kind == "cuda"
+    return {
+        f"{group}.override_config.attn_implementation": device.attention,
+        f"{group}.use_remove_padding": True,
+        f"{group}.enable_gradient_checkpointing": cuda and config.gpu.checkpointing,
+        f"{group}.use_fused_kernels": cuda and config.gpu.fused_logits,
+        f"{group}.fused_kernel_options.impl_backend": "torch",  # chunked; needs no kernel beyond torch's
+    }
+
+
+def _fsdp_options(group: str, config: Config, device: Device) -> dict[str, Any]:
+    offload = device.kind == "cuda" and config.gpu.offload
+    return {
+        f"{group}.strategy": "fsdp2",
+        f"{group}.model_dtype": "fp32",
+        f"{group}.mixed_precision": _PRECISION[device.kind],
+        f"{group}.use_torch_compile": False,
+        f"{group}.seed": config.run.seed,
+        f"{group}.ulysses_sequence_parallel_size": device.sequence_parallel,
+        f"{group}.param_offload": offload,
+        f"{group}.optimizer_offload": offload,
+    }
+
+
+def _packs(device: Device, longest: int, micro_batch_tokens: int) -> bool:
+    """Whether several sequences share a forward pass.
+
+    Without FlashAttention packed sequences need a dense mask, the square of the row in memory and time. So they are not
+    packed where one may be longer than a micro-batch (rows would grow to the longest), nor into very long rows: each
+    then goes alone and needs no mask.
+    """
+    if device.attention == "flash_attention_2":
+        return True
+    return longest <= micro_batch_tokens <= _LONGEST_DENSE_ROW
+
+
+def _tokens_per_process(device: Device, longest: int, micro_batch_tokens: int) -> int:
+    """Room for the longest sequence; verl multiplies by the processes that share one."""
+    return max(micro_batch_tokens, math.ceil(longest / device.sequence_parallel))
+
+
+def _ray_options(device: Device) -> dict[str, Any]:
+    group = "ray_kwargs.ray_init"
+    if device.kind == "cuda":
+        # Ray counts CPUs and GPUs itself, and refuses to be told when it joins a cluster that runs already. Its workers
+        # on other machines do not inherit this process's environment.
+        names = ("VERL_PLATFORM", "VERL_USE_EXTERNAL_MODULES", "TOKENIZERS_PARALLELISM", "HF_HUB_OFFLINE")
+        environment = {f"{group}.runtime_env.env_vars.{name}": os.environ.get(name, "") for name in names}
+        return {f"{group}.include_dashboard": False} | (environment if device.nodes > 1 else {})
+    return {
         # verl's actors ask for more logical CPUs than a laptop has; with too few, start-up waits for ever.
-        "ray_kwargs.ray_init.num_cpus": 8 + 4 * config.run.processes,
-        "ray_kwargs.ray_init.num_gpus": config.run.processes,
-        "ray_kwargs.ray_init.include_dashboard": False,
-        "ray_kwargs.ray_init.object_store_memory": 400_000_000,
+        f"{group}.num_cpus": 8 + 4 * device.processes,
+        f"{group}.num_gpus": device.processes,
+        f"{group}.include_dashboard": False,
+        f"{group}.object_store_memory": 400_000_000,
     }

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from venus_env.tasks.task import Task
-from venus_rl.config import Config
+from venus_rl.config import Config, RLConfig
+from venus_rl.device import device_of
+from venus_rl.igpo.advantage import AdvantageConfig
+from venus_rl.igpo.schedule import AdvantageSchedule
 from venus_rl.verl_plugin.options import AGENT_LOOP, AGENT_LOOP_CLASS, rl_options
 
 
@@ -41,6 +44,27 @@ def write_prompts(tasks: list[Task], path: Path) -> None:
     os.replace(temporary, path)
 
 
+def advantage_schedule(rl: RLConfig) -> AdvantageSchedule:
+    """Return the advantage rules of a run's ``rl`` keys."""
+    return AdvantageSchedule(
+        base=AdvantageConfig(
+            algorithm=rl.algorithm,
+            mode=rl.normalisation,
+            gamma=rl.gamma,
+            discount_unit=rl.discount_unit,
+            adaptive_gamma_min_weight=rl.adaptive_gamma,
+            gain_weight=rl.gain_weight,
+            normalise_std=rl.normalise_std,
+            clamp=rl.clamp,
+        ),
+        total=rl.steps,
+        curriculum_outcome=rl.curriculum_outcome,
+        curriculum_gain=rl.curriculum_gain,
+        warmup_threshold=rl.warmup_threshold,
+        warmup_alpha=rl.warmup_alpha,
+    )
+
+
 class Runner:
     """verl's task runner (a Ray actor): builds the trainer and runs it to the end.
 
@@ -60,20 +84,19 @@ class Runner:
         from verl.trainer.ppo.v1 import AgentLoopManagerTQ
         from verl.utils.logging_utils import configure_verl_logging
 
-        from venus_rl.igpo.advantage import AdvantageConfig
         from venus_rl.verl_plugin.trainer import VenusTrainer
 
         configure_verl_logging()
         config.transfer_queue.enable = True
         OmegaConf.resolve(config)
-        rl = self.venus.rl
         tq.init(config.transfer_queue)
         try:
             trainer = VenusTrainer(
                 config,
                 out=self.out,
-                advantage=AdvantageConfig(algorithm=rl.algorithm, mode=rl.normalisation, gamma=rl.gamma),
-                max_excluded=rl.max_excluded,
+                schedule=advantage_schedule(self.venus.rl),
+                max_excluded=self.venus.rl.max_excluded,
+                verify_scores=self.venus.rollout.verify_scores if device_of(self.venus).whole_sequences else 0,
             )
             trainer.init()
             manager = AgentLoopManagerTQ.create(

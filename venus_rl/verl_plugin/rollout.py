@@ -20,12 +20,14 @@ from typing import Any
 import ray
 import torch
 from verl.utils import normalize_token_ids
+from verl.utils.device import get_device_name
 from verl.workers.rollout import base as rollout_base
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
 from venus_env.beliefs.probes import ProbeRequest, best_scores, score_boundaries
 from venus_env.policies.hf import BatchGenerator
+from venus_rl.igpo.scoring import BoundaryScores
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +39,13 @@ def server_name(replica_rank: int) -> str:
     return f"venus_rollout_{replica_rank}"
 
 
+def _device(replica_rank: int) -> str:
+    """The GPU of the training process with the same rank, or the CPU."""
+    if get_device_name() != "cuda":
+        return "cpu"
+    return f"cuda:{replica_rank % torch.cuda.device_count()}"
+
+
 class TransformersServer:
     """Generation and scoring with one transformers model (a Ray actor; all public methods are verl's contract)."""
 
@@ -45,12 +54,14 @@ class TransformersServer:
         from verl.utils.config import omega_conf_to_dataclass
 
         self.config = omega_conf_to_dataclass(config)
+        self.name = server_name(replica_rank)
         path = model_config["path"] if isinstance(model_config, dict) else model_config.path
         tokenizer = AutoTokenizer.from_pretrained(path)
         dtype = {"bfloat16": torch.bfloat16, "float32": torch.float32}[self.config.dtype]
         # Random weights: the real ones arrive with the first synchronisation, before any request is served.
         hf_config = AutoConfig.from_pretrained(path)
         self.model = AutoModelForCausalLM.from_config(hf_config, attn_implementation="sdpa").to(dtype).eval()
+        self.model.to(_device(replica_rank))
         # Scoring runs beside generation, which switches the attention of its model's config while it works: a second
         # module over the same parameters, with a config of its own.
         self.scorer = AutoModelForCausalLM.from_config(deepcopy(hf_config), attn_implementation="sdpa").eval()
@@ -82,15 +93,15 @@ class TransformersServer:
             log_probs=generation.logprobs,
             stop_reason="completed" if generation.stop_reason == "stop" else generation.stop_reason,
             num_preempted=0,
-            extra_fields={"global_steps": self.global_steps},
+            extra_fields={"global_steps": self.global_steps, "server": self.name},
         )
 
-    async def score(self, request: ProbeRequest) -> list[float]:
-        """Mean log-probability of the most likely accepted answer at each boundary of one rollout."""
+    async def score(self, request: ProbeRequest) -> BoundaryScores:
+        """Score the most likely accepted answer at each boundary of one rollout, in one pass."""
         await self.awake.wait()
         temperature = self.config.temperature or 1.0
         scores = await asyncio.to_thread(score_boundaries, self.scorer, request, temperature=temperature)
-        return [float(score) for score in best_scores(scores)]
+        return BoundaryScores(best_scores(scores).tolist(), requests=1, tokens_read=request.tokens_read)
 
     async def load_weights(self, weights: dict[str, torch.Tensor], global_steps: int | None) -> None:
         """Replace all weights.

@@ -1,6 +1,6 @@
-"""verl's actor worker and FSDP2 engine on the CPU.
+"""verl's actor worker; on the CPU also its FSDP2 engine.
 
-Two facts of verl 0.9.1 are met here by subclassing, not by patching:
+On GPUs verl's own classes do the work. Two facts of verl 0.9.1 are met here by subclassing, not by patching:
 
 * ``verl/utils/distributed.py:63,89`` build the backend string ``"cpu:gloo,cpu:gloo"`` on a CPU platform, which torch
   rejects. The process group is therefore made before verl asks for it (its own call is then a no-op).
@@ -13,11 +13,34 @@ from __future__ import annotations
 from typing import Any
 
 from verl.single_controller.base import Worker
+from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils.distributed import initialize_global_process_group_ray
 from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from venus_rl.verl_plugin import rollout as rollout  # registers the rollout engine in every worker process
+from venus_env.beliefs.probes import ProbeRequest, best_scores, score_boundaries
+
+# Both register their rollout engine in every worker process.
+from venus_rl.verl_plugin import rollout as rollout
+from venus_rl.verl_plugin import vllm_registry as vllm_registry
+
+
+class VenusActorRolloutRefWorker(ActorRolloutRefWorker):
+    """Actor, rollout and reference; being of this module, it registers our rollout engines where Ray unpickles it."""
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def score_boundaries(self, requests: list[ProbeRequest], temperature: float) -> list[list[float]]:
+        """Score rollouts with the weights that are trained, as rollout servers do with their copy.
+
+        Every worker gets all requests, since each holds only a part of the weights.
+
+        Returns:
+            For each request the score of the most likely accepted answer at each boundary.
+        """
+        engine = self.actor.engine
+        with engine.eval_mode():
+            scores = [score_boundaries(engine.module, request, temperature=temperature) for request in requests]
+        return [best_scores(score).tolist() for score in scores]
 
 
 class CpuTrainingWorker(TrainingWorker):
@@ -29,8 +52,8 @@ class CpuTrainingWorker(TrainingWorker):
         super().__init__(config)
 
 
-class CpuActorRolloutRefWorker(ActorRolloutRefWorker):
-    """Actor, rollout and reference on the CPU."""
+class CpuActorRolloutRefWorker(VenusActorRolloutRefWorker):
+    """The same on the CPU."""
 
     actor_worker_cls = CpuTrainingWorker
     ref_worker_cls = CpuTrainingWorker

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 
-from venus_env.beliefs.evidence import EvidenceReader
+import pytest
+
+from venus_env.beliefs.evidence import EvidenceReader, evidence_words
 from venus_env.protocol.prompt import neutralise, render_call, wrap_tool_response
 from venus_env.protocol.turns import Message
 
@@ -50,6 +52,22 @@ def test_the_same_sentence_counts_once() -> None:
     visit = turn("visit", {"url": ["u"], "goal": "g"}, "Rhone\nIt is long. It is cold.")
     again = turn("visit", {"url": ["u"], "goal": "h"}, "Rhone\nIt is cold. It is wide.")
     assert read(*visit, *again, *visit) == ["rhone", "it is long", "it is cold", "it is wide"]
+
+
+@pytest.mark.parametrize("text", ["It is long! Is it cold? It is_so.\nNo.. Yes", "It is “long”! Está frio? a。b！c"])
+def test_sentences_are_the_same_in_and_out_of_ascii(text: str) -> None:
+    found = read(*turn("visit", {"url": ["u"], "goal": "g"}, text))
+    beside = read(*turn("visit", {"url": ["u"], "goal": "g"}, f"é é. {text}"))
+    assert beside == ["e e", *found]
+    assert len(found) == 5
+
+
+def test_grouped_numbers_are_one_word() -> None:
+    found = " ".join(evidence_words("2,493,859 of 66,256; 1,2,3 and 1,2345"))
+    assert found == "2493859 of 66256 1 2 3 and 1 2345"
+    assert read(*turn("visit", {"url": ["u"], "goal": "x"}, "It has 66,256 people.")) == ["it has 66256 people"]
+    goal = "who counted 66,256"
+    assert "66256" not in " ".join(read(*turn("visit", {"url": ["u"], "goal": goal}, f"For {goal}: nobody.")))
 
 
 def test_only_replies_to_calls_count() -> None:

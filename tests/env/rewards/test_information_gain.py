@@ -41,7 +41,8 @@ def test_reference_vectors(vector: dict[str, object]) -> None:
 
 def test_unscored_turns_are_none_and_telescope() -> None:
     assert turn_gains([-3.0, None, -1.5, None, None]) == [None, 1.5, None, None]
-    assert turn_gains([None, -1.0]) == [None]
+    for unusable in (None, math.nan, -math.inf):  # NaN: no accepted answer that the belief can judge
+        assert turn_gains([unusable, -1.0, math.nan]) == [None, None]
     assert turn_gains([]) == []
     assert information_gain([-3.0, -2.0, -2.5]) == [1.0, -0.5]
     assert information_gain([math.log(0.2), math.log(0.5)], "prob_diff") == pytest.approx([0.3])

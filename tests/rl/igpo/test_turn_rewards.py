@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from venus_env.protocol.turns import Turn
 from venus_env.tokens import TurnSpan
-from venus_rl.igpo.advantage import scatter_to_tokens
+from venus_rl.igpo.events import scatter_to_tokens
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewardConfig, TurnRewards, build_turn_rewards
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "reward_placement.json").read_text())["vectors"]

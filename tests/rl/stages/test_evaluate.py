@@ -40,7 +40,7 @@ def test_an_evaluation_leaves_a_card_and_its_trajectories_and_is_not_repeated(
     tasks = evaluate.questions(config, short)
     card = evaluate.run(folder, short, "initial", policy_folder, "weights", tasks)
     assert (card.scores.episodes, card.scores.exact_match.questions) == (8, 4)
-    assert card.policy == {"checkpoint": "initial", "temperature": 1.0, "max_turn_tokens": 16}
+    assert card.policy == {"checkpoint": "initial", "temperature": 1.0, "top_p": 1.0, "max_turn_tokens": 16}
     assert card.corpus_hash == setting.corpus.content_hash
     assert set(card.baselines) == {"single_search", "closed_book"}
     lines = (folder.root / "eval" / "initial-trajectories.jsonl").read_text(encoding="utf-8").splitlines()

@@ -70,7 +70,7 @@ def test_a_window_that_is_just_long_enough_passes(make_config: Callable[..., Con
 
 
 def test_base_is_the_model_shipped_with_the_package(make_config: Callable[..., Config]) -> None:
-    assert prepare._model_path(make_config(model={"path": "base"})) == prepare.BASE_MODEL
+    assert prepare.model_path(make_config(model={"path": "base"})) == prepare.BASE_MODEL
     assert prepare.BASE_MODEL.parts[-3:] == ("venus_rl", "model", "base")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from venus_rl.config import Config
+from venus_rl.config import Config, load_config
 from venus_rl.verl_plugin.options import AGENT_LOOP_CLASS, rl_options, sft_options
 from venus_rl.verl_plugin.rl import verl_config
 
@@ -82,6 +82,52 @@ def test_the_sft_dataset_covers_all_steps_in_one_epoch(make_config: Callable[...
     assert (options["trainer.total_epochs"], options["trainer.total_training_steps"]) == (1, 30)
     assert {options["data.seed"], options["trainer.seed"], options["engine.seed"]} == {5}
     assert Path(options["data.custom_cls.path"]).is_file()
+
+
+def four(**gpu: Any) -> Config:
+    config = load_config(Path("configs/dr-venus-4b.yaml"), ["run.device=cuda", "model.attention=flash_attention_2"])
+    return config.model_copy(update={"gpu": config.gpu.model_copy(update=gpu)})
+
+
+@pytest.mark.parametrize(("name", "make"), [("sft_trainer_engine", sft), ("ppo_trainer", rl)])
+def test_the_gpu_options_are_verls_too(name: str, make: Callable[[Config], dict[str, Any]]) -> None:
+    base, absent = verl_config(name, {}), object()
+    options = make(four(nodes=2))
+    unknown = {key for key in options if OmegaConf.select(base, key, default=absent) is absent}
+    assert {key for key in unknown if ".env_vars." not in key} <= OURS | FREE_FORM
+
+
+def test_gpus_train_in_bf16_with_float32_masters_and_share_sequences() -> None:
+    options = rl(four(nodes=2))
+    engine = "actor_rollout_ref.actor.fsdp_config"
+    assert options[f"{engine}.model_dtype"] == "fp32"
+    assert options[f"{engine}.mixed_precision"]["param_dtype"] == "bf16"
+    assert options[f"{engine}.ulysses_sequence_parallel_size"] == 8
+    assert options[f"{engine}.param_offload"] is options[f"{engine}.optimizer_offload"] is True
+    model = "actor_rollout_ref.model"
+    assert options[f"{model}.enable_gradient_checkpointing"] is options[f"{model}.use_fused_kernels"] is True
+    assert (options["trainer.nnodes"], options["trainer.n_gpus_per_node"], options["trainer.device"]) == (2, 8, "cuda")
+    assert options["actor_rollout_ref.actor.ppo_mini_batch_size"] == 16  # prompts; 128 rollouts
+    assert options["actor_rollout_ref.actor.kl_loss_type"] == "low_var_kl"
+    # 261,000 tokens over 8 GPUs are 32,625; verl multiplies by 8 again.
+    assert options["actor_rollout_ref.actor.ppo_max_token_len_per_gpu"] == 32_768
+    assert options["actor_rollout_ref.actor.use_dynamic_bsz"] is True
+    assert not any("num_cpus" in key or "num_gpus" in key for key in options)  # refused when joining a cluster
+    assert sft(four(), longest=200_000)["data.max_token_len_per_gpu"] == 25_000
+
+
+def test_very_long_rows_are_not_packed_without_flash_attention() -> None:
+    config = load_config(Path("configs/dr-venus-4b.yaml"), ["run.device=cpu", "model.shrink=16"])
+    key = "actor_rollout_ref.actor.use_dynamic_bsz"
+    assert rl(config)[key] is sft(config, longest=3000)["data.use_dynamic_bsz"] is False
+
+
+def test_verl_accepts_unpacked_rows(rl_config: Callable[..., Any]) -> None:
+    from verl.trainer import main_ppo
+
+    config = rl_config(rl={"kl": 0.1, "micro_batch_tokens": 128})
+    assert not config.actor_rollout_ref.actor.use_dynamic_bsz
+    main_ppo.validate_config(config=config, use_reference_policy=True, use_critic=False)
 
 
 @pytest.mark.parametrize(("longest", "room"), [(700, 2048), (3000, 3000)])

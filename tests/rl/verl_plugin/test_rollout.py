@@ -68,7 +68,7 @@ async def test_generation_uses_the_synchronised_weights_and_reports_their_log_pr
     places = range(len(PROMPT) - 1, len(PROMPT) + len(output.token_ids) - 1)
     own = [expected[place, token].item() for place, token in zip(places, output.token_ids, strict=True)]
     assert output.log_probs == pytest.approx(own, abs=1e-4)
-    assert output.extra_fields == {"global_steps": 5}
+    assert output.extra_fields == {"global_steps": 5, "server": "venus_rollout_0"}
     assert output.stop_reason in ("completed", "length")
     assert (await server.generate(PROMPT, sampling(), "again")).token_ids == output.token_ids
 
@@ -77,9 +77,9 @@ async def test_weights_change_between_requests(server: TransformersServer, weigh
     await server.load_weights(weights, 1)
     await server.wake_up()
     probe = ProbeRequest(PROMPT, [len(PROMPT)], [Probe((50, 51), 1)])
-    before = (await server.generate(PROMPT, sampling(), "a")).log_probs, await server.score(probe)
+    before = (await server.generate(PROMPT, sampling(), "a")).log_probs, (await server.score(probe)).scores
     await server.load_weights({name: tensor * 0.5 for name, tensor in weights.items()}, 2)
-    after = (await server.generate(PROMPT, sampling(), "b")).log_probs, await server.score(probe)
+    after = (await server.generate(PROMPT, sampling(), "b")).log_probs, (await server.score(probe)).scores
     assert before[0] != after[0]
     assert before[1] != after[1]
 
@@ -125,7 +125,7 @@ async def test_the_score_is_that_of_the_likeliest_answer_at_the_rollout_temperat
     await server.wake_up()
     probes = [Probe((60, 61, 62), 1), Probe((60, 70), 1)]
     boundaries = [8, len(PROMPT)]
-    scores = await server.score(ProbeRequest(PROMPT, boundaries, probes))
+    reply = await server.score(ProbeRequest(PROMPT, boundaries, probes))
     expected = []
     for boundary in boundaries:
         means = []
@@ -135,7 +135,9 @@ async def test_the_score_is_that_of_the_likeliest_answer_at_the_rollout_temperat
             answer = range(boundary + probe.start, len(ids))
             means.append(sum(log_probs[place - 1, ids[place]].item() for place in answer) / len(answer))
         expected.append(max(means))
-    assert scores == pytest.approx(expected, abs=1e-4)
+    assert reply.scores == pytest.approx(expected, abs=1e-4)
+    # One pass over the context and, per boundary, the tree of both probes, whose last tokens are only predicted.
+    assert (reply.requests, reply.tokens_read) == (1, len(PROMPT) + 2 * 2)
 
 
 async def test_a_sleeping_server_holds_requests_until_it_wakes(
@@ -150,7 +152,7 @@ async def test_a_sleeping_server_holds_requests_until_it_wakes(
     assert not scoring.done()
     await server.wake_up(tags=["weights"])
     assert len((await generation).token_ids) > 0
-    assert len(await scoring) == 1
+    assert len((await scoring).scores) == 1
 
 
 async def test_nothing_is_scored_before_the_first_weights(server: TransformersServer) -> None:
@@ -174,7 +176,7 @@ async def test_bookkeeping_calls_of_verl_are_answered(server: TransformersServer
     await server.set_global_steps(9)
     for call in (server.clear_kv_cache, server.release_kv_cache, server.resume_kv_cache, server.stop_profile):
         assert await call() is None
-    assert (await server.generate(PROMPT, sampling(), "a")).extra_fields == {"global_steps": 9}
+    assert (await server.generate(PROMPT, sampling(), "a")).extra_fields["global_steps"] == 9
 
 
 # ---- the adapter inside a training worker ----

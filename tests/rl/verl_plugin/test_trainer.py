@@ -13,12 +13,23 @@ from tensordict import NonTensorStack, TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
+from venus_env.beliefs.probes import Probe, ProbeRequest
 from venus_env.protocol.trajectory import Trajectory
+from venus_rl.config import RLConfig
 from venus_rl.igpo.advantage import AdvantageConfig
+from venus_rl.igpo.schedule import AdvantageSchedule, GateState
+from venus_rl.igpo.scoring import ScoringRecord
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 from venus_rl.verl_plugin import trainer as module
 from venus_rl.verl_plugin.advantage import turn_advantages
-from venus_rl.verl_plugin.trainer import TooManyExcluded, VenusTrainer, append_metrics, turn_rewards_from
+from venus_rl.verl_plugin.rl import advantage_schedule
+from venus_rl.verl_plugin.trainer import (
+    TooManyExcluded,
+    VenusTrainer,
+    append_metrics,
+    read_gate,
+    turn_rewards_from,
+)
 from venus_rl.verl_plugin.workers import CpuActorRolloutRefWorker
 
 
@@ -59,7 +70,9 @@ def test_turn_rewards_survive_the_way_between_processes() -> None:
 # ---- one step, with what the transfer queue and verl's own advantage step would hold ----
 
 
-def episode(outcome: float, tokens: int, *, excluded: bool = False) -> dict[str, Any]:
+def episode(
+    outcome: float, tokens: int, *, excluded: bool = False, scoring: ScoringRecord | None = None
+) -> dict[str, Any]:
     events = () if excluded else (RewardEvent(tokens - 1, outcome, "outcome", 0),)
     trajectory = Trajectory.model_validate(
         {
@@ -72,17 +85,21 @@ def episode(outcome: float, tokens: int, *, excluded: bool = False) -> dict[str,
         }
     )
     rewards = asdict(TurnRewards(events, 0, excluded))
-    return {"venus": json.dumps({"rewards": rewards, "trajectory": trajectory.record()})}
+    scored = None if scoring is None else asdict(scoring)
+    return {"venus": json.dumps({"rewards": rewards, "scoring": scored, "trajectory": trajectory.record()})}
 
 
 class Step:
     """A trainer at step 7 and one batch: (group, outcome, tokens, excluded) per rollout; padding rows after them."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, out: Path, config: Any, max_excluded: float = 1.0) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, out: Path, config: Any, max_excluded: float = 1.0, **schedule: Any
+    ) -> None:
         self.trainer = object.__new__(VenusTrainer)
         self.trainer._out, self.trainer._max_excluded = out, max_excluded
-        self.trainer._advantage = AdvantageConfig(relative_std_floor=0.0)
+        self.trainer._schedule = AdvantageSchedule(base=AdvantageConfig(relative_std_floor=0.0), **schedule)
         self.trainer.config, self.trainer.global_steps = config, 7
+        self.trainer._verified = 0
         self.metrics: dict[str, Any] = {}
         self.monkeypatch = monkeypatch
 
@@ -179,6 +196,72 @@ def test_too_many_lost_rollouts_stop_the_run_and_leave_their_records(
     assert ends == ["answered", "answered", "tool_failure"]
 
 
+# ---- the warm-up gate and the curriculum ----
+
+
+def test_the_gate_finds_its_state_again_at_any_step(step: Callable[..., Step], tmp_path: Path) -> None:
+    """Outcomes .5, .5, 0, 1, … under alpha .5; the run is killed in step 9 and resumes from a checkpoint of step 7."""
+    one = step(warmup_threshold=0.6, warmup_alpha=0.5)
+    kinds = {"half": (1.0, 0.0), "none": (0.0, 0.0), "full": (1.0, 1.0)}
+
+    def play(number: int, kind: str) -> None:
+        one.trainer.global_steps = number
+        one.run(*(("a", outcome, 2, False) for outcome in kinds[kind]))
+
+    for number, kind in [(6, "half"), (7, "full"), (8, "none"), (9, "none")]:
+        play(number, kind)
+    states = {row["step"]: (row["average"], row["open"]) for row in rows(tmp_path / "gate.jsonl")}
+    assert states == {6: (0.5, False), 7: (0.75, True), 8: (0.375, True), 9: (0.1875, True)}  # open for good
+    play(8, "full")
+    assert rows(tmp_path / "gate.jsonl")[-1] == {"step": 8, "average": 0.875, "open": True}
+    assert (one.metrics["igpo/gate_open"], one.metrics["igpo/gate_average"]) == (1.0, 0.875)
+    assert read_gate(tmp_path / "gate.jsonl", 7) == GateState(average=0.5)
+    assert read_gate(tmp_path / "gate.jsonl", 1) == read_gate(tmp_path / "absent.jsonl", 5) == GateState()
+
+
+def test_lost_rollouts_do_not_move_the_gate(step: Callable[..., Step], tmp_path: Path) -> None:
+    one = step(group=3, warmup_threshold=0.5)
+    one.run(("a", 1.0, 2, False), ("a", 0.0, 2, True), ("a", 0.0, 2, True))
+    assert rows(tmp_path / "gate.jsonl") == [{"step": 7, "average": 1.0, "open": True}]
+    one.trainer.global_steps = 8
+    one.run(("a", 0.0, 2, True), ("a", 0.0, 2, True), ("a", 0.0, 2, True))
+    assert rows(tmp_path / "gate.jsonl")[-1] == {"step": 8, "average": 1.0, "open": True}
+
+
+def test_the_curriculum_of_the_step_reaches_the_tokens(step: Callable[..., Step]) -> None:
+    values = step(total=14, curriculum_outcome=(0.0, 1.0)).run(("a", 1.0, 1, False), ("a", 0.0, 1, False))
+    assert values == [pytest.approx([0.5], abs=1e-4), pytest.approx([-0.5], abs=1e-4)]  # step 7 of 14
+
+
+def test_every_key_of_the_configuration_reaches_the_rules() -> None:
+    keys = {
+        "algorithm": "grpo", "normalisation": "turn_neutral", "gamma": 0.5, "discount_unit": "turn",
+        "adaptive_gamma": 0.25, "gain_weight": 2.0, "curriculum_outcome": [0.5, 1.0], "curriculum_gain": [1.0, 0.5],
+        "warmup_threshold": 0.3, "warmup_alpha": 0.2, "normalise_std": False, "clamp": None, "steps": 20,
+    }  # fmt: skip
+    assert advantage_schedule(RLConfig.model_validate(keys)) == AdvantageSchedule(
+        base=AdvantageConfig(
+            algorithm="grpo",
+            mode="turn_neutral",
+            gamma=0.5,
+            discount_unit="turn",
+            adaptive_gamma_min_weight=0.25,
+            gain_weight=2.0,
+            normalise_std=False,
+            clamp=None,
+        ),
+        total=20,
+        curriculum_outcome=(0.5, 1.0),
+        curriculum_gain=(1.0, 0.5),
+        warmup_threshold=0.3,
+        warmup_alpha=0.2,
+    )
+
+
+def test_the_defaults_of_configuration_and_rules_agree() -> None:
+    assert advantage_schedule(RLConfig()) == AdvantageSchedule(total=RLConfig().steps)
+
+
 def test_worker_classes_are_ours_and_polling_is_quick(rl_config: Callable[..., Any]) -> None:
     trainer = object.__new__(VenusTrainer)
     trainer.config, trainer.trainer_mode = rl_config(rl={"kl": 0.1}), "sync"
@@ -195,5 +278,83 @@ def test_metrics_of_a_step_are_written_after_verls_own(monkeypatch: pytest.Monke
     monkeypatch.setattr(PPOTrainerSync, "_compute_metrics", own)
     trainer = object.__new__(VenusTrainer)
     trainer._out = tmp_path
-    trainer._compute_metrics(None, {"episode/score": 1.0}, {}, global_steps=4, epoch=0)
-    assert rows(tmp_path / "metrics.jsonl") == [{"step": 4, "episode/score": 1.0, "timing_s/step": 2.0}]
+    trainer._scoring_s = 0.5
+    trainer._compute_metrics(None, {"episode/score": 1.0}, {"step": 2.0}, global_steps=4, epoch=0)
+    assert rows(tmp_path / "metrics.jsonl") == [
+        {"step": 4, "episode/score": 1.0, "timing_s/step": 2.0, "scoring/share_of_step": 0.25}
+    ]
+
+
+# ---- scores of the rollout servers against the actor's ----
+
+
+class Actor:
+    """The worker group: two workers, each of which scores everything, with scores of -1."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[ProbeRequest], float]] = []
+
+    def score_boundaries(self, requests: list[ProbeRequest], temperature: float) -> list[list[list[float]]]:
+        self.asked.append((requests, temperature))
+        return [[[-1.0] * len(request.boundaries) for request in requests]] * 2
+
+
+def verify(monkeypatch: pytest.MonkeyPatch, config: Any, scored: dict[str, ScoringRecord], count: int) -> Any:
+    def get(keys: list[str], **_: Any) -> dict[str, list[torch.Tensor]]:
+        number = [int(key[1:]) for key in keys]
+        return {
+            "prompts": [torch.tensor([10 * n, 10 * n + 1]) for n in number],
+            "responses": [torch.tensor([7, 8, 9]) for _ in number],
+        }
+
+    monkeypatch.setattr(module.tq, "kv_batch_get", get)
+    trainer = object.__new__(VenusTrainer)
+    trainer.config, trainer.global_steps, trainer._verified = config, 3, count
+    trainer.actor_rollout_wg = Actor()
+    return trainer.actor_rollout_wg, trainer._verify(scored, "train")
+
+
+def records(count: int) -> dict[str, ScoringRecord]:
+    return {
+        f"k{n}": ScoringRecord([2, 4], [([5, 6], 1)], [-1.0, -1.0 - n / 10], 4, 40, 0.0, 1.0)
+        for n in range(1, count + 1)
+    }
+
+
+def test_a_sample_of_the_scores_is_computed_by_the_actor(
+    monkeypatch: pytest.MonkeyPatch, rl_config: Callable[..., Any]
+) -> None:
+    actor, metrics = verify(monkeypatch, rl_config(rollout={"temperature": 0.7}), records(1), 2)
+    assert actor.asked == [([ProbeRequest([10, 11, 7, 8, 9], [2, 4], [Probe((5, 6), 1)])], 0.7)]
+    assert metrics == {
+        "scoring/verified": 2.0,
+        "scoring/difference_max": pytest.approx(0.1),
+        "scoring/difference_mean": pytest.approx(0.05),
+    }
+
+
+def test_the_sample_has_the_configured_size_and_repeats(
+    monkeypatch: pytest.MonkeyPatch, rl_config: Callable[..., Any]
+) -> None:
+    chosen = [verify(monkeypatch, rl_config(), records(9), 3)[0].asked for _ in range(2)]
+    assert len(chosen[0][0][0]) == 3
+    assert chosen[0] == chosen[1]
+
+
+@pytest.mark.parametrize(("scored", "count"), [({}, 2), (records(3), 0)])
+def test_nothing_to_verify_asks_nobody(
+    monkeypatch: pytest.MonkeyPatch, rl_config: Callable[..., Any], scored: dict[str, ScoringRecord], count: int
+) -> None:
+    actor, metrics = verify(monkeypatch, rl_config(), scored, count)
+    assert actor.asked == []
+    assert metrics == {}
+
+
+def test_costs_of_scoring_are_metrics(step: Callable[..., Step], monkeypatch: pytest.MonkeyPatch) -> None:
+    scored = ScoringRecord([2, 4], [([5, 6], 1)], [-1.0, -1.0], 4, 40, 10.0, 12.0)
+    made = episode
+    monkeypatch.setitem(globals(), "episode", lambda *values, **options: made(*values, **options, scoring=scored))
+    one = step()
+    one.run(("a", 1.0, 3, False), ("a", 0.0, 2, False))
+    assert one.metrics["scoring/tokens_read_per_boundary"] == 20
+    assert one.trainer._scoring_s == 2.0

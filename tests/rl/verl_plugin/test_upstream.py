@@ -185,6 +185,50 @@ def test_adapters_of_rollout_engines_have_no_public_registry() -> None:
         base.get_rollout_class("unheard_of", "async")
 
 
+def source(*parts: str) -> str:
+    """A file of verl that only vLLM's environment can import."""
+    return (Path(verl.__file__).parent.joinpath(*parts)).read_text(encoding="utf-8")
+
+
+def test_replicas_are_registered_by_name_and_may_be_replaced() -> None:
+    from verl.workers.rollout.replica import RolloutReplicaRegistry
+
+    before = RolloutReplicaRegistry._registry["vllm"]
+    try:
+        RolloutReplicaRegistry.register("vllm", lambda: int)  # type: ignore[arg-type,return-value]
+        assert RolloutReplicaRegistry.get("vllm") is int
+    finally:
+        RolloutReplicaRegistry.register("vllm", before)
+
+
+def test_verl_knows_vllm_by_the_name_of_its_distribution() -> None:
+    """Why ``requirements/layer.py`` writes a record of that name beside the CPU build's own."""
+    assert 'package_name = "vllm"\npackage_version = get_version(package_name)' in source(
+        "third_party/vllm/__init__.py"
+    )
+
+
+def test_verls_vllm_server_returns_log_probabilities_of_sampled_tokens_only() -> None:
+    """Why scoring is a method of a subclass, on the engine that verl keeps in ``self.engine``."""
+    server = source("workers/rollout/vllm_rollout/vllm_async_server.py")
+    assert "log_probs = [logprobs[token_ids[i]].logprob for i, logprobs in" in server
+    assert "self.engine = engine_client" in server
+    assert "logprob_token_ids" not in server
+
+
+def test_the_sender_of_weights_waits_for_ever() -> None:
+    sender = source("workers/rollout/vllm_rollout/bucketed_weight_transfer.py")
+    assert "zmq.Context.instance()" in sender
+    assert "self.socket.recv()" in sender
+    assert not any(word in sender for word in ("RCVTIMEO", "poll(", "Poller"))
+
+
+def test_verl_loads_weights_into_vllm_with_the_loaders_that_the_cpu_build_drops() -> None:
+    extension = source("workers/rollout/vllm_rollout/utils.py")
+    assert "model.load_weights(param_updates)" in extension
+    assert "reload_weights" not in extension
+
+
 def trainer(config: Any, mode: str = "sync") -> PPOTrainerSync:
     made = object.__new__(PPOTrainerSync)
     made.config, made.trainer_mode = config, mode

@@ -34,12 +34,12 @@ _THING = (("What is {np}?", "Name {np}.", "Find {np}."), ("Can you tell me the n
 _PERSON = (("Who is {np}?", "Name {np}.", "Find {np}."), ("Can you tell me who {np} is?", "Identify {np}."))
 _DATE = (("What is {np}?", "Give {np}.", "Find {np}."), ("Can you tell me {np}?", "Look up {np}."))
 _STEPS = (
-    ("Start from {x}. Find {steps}. What is {last}?", "Take {x} and find {steps}. Give {last}."),
+    ("Start from {x}. Find {steps}. {what} is {last}?", "Take {x}. Find {steps}, and give {last}."),
     ("Consider {x}. From there, get to {steps}, and report {last}.",
      "With {x} as your point of departure, trace {steps}. Report {last}."),
 )  # fmt: skip
 _COUNT = (
-    ("How many {things} are there?", "Count the {things}.", "What is the number of {things}?"),
+    ("Give the number of {things}.", "Count the {things}.", "What is the number of {things}?"),
     ("Give the total number of {things}.", "Determine the number of {things}."),
 )
 _EXTREME = (
@@ -60,7 +60,10 @@ _COMPARE_PERSON = (
 )
 _YEARS = (
     ("How many calendar years apart are {a} and {b}?", "By how many calendar years do {a} and {b} differ?"),
-    ("Take the years of {a} and of {b}, and subtract the earlier from the later. What is left?",),
+    (
+        "Set side by side {a} and {b}, and subtract the earlier calendar year from the later. What is left?",
+        "Work out the difference in calendar years between {a} and {b}.",
+    ),
 )
 
 LISTED = "baseball players listed as natives of {x}"
@@ -122,12 +125,14 @@ class _Asker:
         while isinstance(start, Follow):
             relations.insert(0, KINDS[start.kind].relations[start.relation])
             start = start.source
+        last = relations[-1]
+        person = last.target in ("player", "scientist")
         if len(relations) > 1 and self._rng.random() < STEPWISE_SHARE:
             steps = ", then ".join(relation.its for relation in relations[:-1])
-            return self._frame(_STEPS).format(x=self._phrase(start), steps=steps, last=relations[-1].its)
-        last = relations[-1]
+            what = "Who" if person else "What"
+            return self._frame(_STEPS).format(x=self._phrase(start), steps=steps, last=last.its, what=what)
         frames = _PLAIN if last.literal else _THING
-        if last.target in ("player", "scientist"):
+        if person:
             frames = _PERSON
         elif last.target == "date":
             frames = _DATE
@@ -154,6 +159,9 @@ class _Asker:
                 if via is not None:
                     shown[0] = self._phrase(via)
                 clauses = [self._clause(kind, name, value) for (name, _), value in zip(facts, shown, strict=True)]
+                if via is not None:
+                    # The first clause ends in one of its own: without the pronoun the next could be read as part of it.
+                    clauses[1:] = [f"{pronoun} {clause}" for clause in clauses[1:]]
                 return f"the {noun} {pronoun} {joined(clauses)}"
             case Follow(source, kind, relation):
                 schema = KINDS[kind].relations[relation]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from venus_env.tasks.world.full.schema import Kind, Measure, Relation, by_name
 
-_BIRTH = Measure("was born later", "was born earlier", "is the youngest", "is the oldest")
+_BIRTH = Measure("was born later", "was born earlier", "was the last to be born", "was the first to be born")
 _DEBUT = Measure(
     "made his debut later",
     "made his debut earlier",
@@ -81,7 +81,7 @@ PLAYER = Kind(
         ),
         Relation(
             "birth_year", "year of birth", "year", "",
-            (), clauses=("was born in {v}",),
+            (), clauses=("has {v} as his year of birth",),
         ),
         Relation(
             "debut_date", "debut", "date", "Debut",
@@ -124,7 +124,7 @@ PLAYER = Kind(
         Relation(
             "managed", "teams managed", "season", "Managed",
             ("{s} managed the {v}.", "As manager he led the {v}."),
-            plural="team seasons that list as their manager {x}",
+            plural="team seasons managed by {x}",
         ),
     ),
     sharealike=True,

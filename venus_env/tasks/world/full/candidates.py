@@ -118,10 +118,11 @@ class Candidates:
 
     # -- trails ---------------------------------------------------------------------------------------------------
 
-    def _walk(self, entity: Entity, length: int, told: Iterable[str] = ()) -> list[Hop] | None:
+    def _walk(self, entity: Entity, length: int, told: Iterable[str] = (), last: str | None = None) -> list[Hop] | None:
         """A random trail of single-valued, askable facts from an entity over pages of this split.
 
-        No page, no relation and none of the values already ``told`` comes up twice.
+        No page, no relation and none of the values already ``told`` comes up twice. ``last`` is what the last relation
+        must lead to, if that matters.
         """
         hops: list[Hop] = []
         seen = {entity.title, *told}
@@ -131,7 +132,7 @@ class Candidates:
                 relation
                 for name, values in entity.facts.items()
                 if len(values) == 1 and (relation := entity.relation(name)).of and name not in used
-                and (number + 1 == length or not relation.literal)
+                and (last in (None, relation.target) if number + 1 == length else not relation.literal)
                 and values[0] not in seen and states(self._world, entity, name)
             ]  # fmt: skip
             if not relations:
@@ -155,13 +156,13 @@ class Candidates:
                 seen.add(entity.title)
         return hops
 
-    def _trail(self, begun: tuple[Opening, Entity] | None, depth: int) -> Trail | None:
+    def _trail(self, begun: tuple[Opening, Entity] | None, depth: int, last: str | None = None) -> Trail | None:
         """A trail of this depth; None where the draw fails."""
         if begun is None or depth <= begun[0].depth:
             return None
         opening, entity = begun
         told = [value for _, value in opening.node.facts] if isinstance(opening.node, Described) else []
-        hops = self._walk(entity, depth - opening.depth, told)
+        hops = self._walk(entity, depth - opening.depth, told, last)
         return Trail(begun[0], tuple(hops)) if hops else None
 
     def _to_entity(self, depth: int) -> tuple[Trail, Entity] | None:
@@ -201,7 +202,7 @@ class Candidates:
     # -- kinds ----------------------------------------------------------------------------------------------------
 
     def _chain(self, begun: tuple[Opening, Entity] | None, hops: int, *, dates: bool = False) -> Candidate | None:
-        trail = self._trail(begun, hops)
+        trail = self._trail(begun, hops, "date" if dates else None)
         if trail is None:
             return None
         relation = trail.hops[-1][1]

@@ -8,11 +8,12 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from venus_env.corpus.text import words
 from venus_env.tasks.task import Task
 from venus_env.tasks.world.full.ask import ask
 from venus_env.tasks.world.full.candidates import Candidate, candidates
-from venus_env.tasks.world.full.queries import answers
-from venus_env.tasks.world.full.trails import gives_away, reads_ahead
+from venus_env.tasks.world.full.queries import Query, answers, told
+from venus_env.tasks.world.full.trails import gives_away, reads_ahead, shortcut
 from venus_env.tasks.world.full.world import World
 
 SOURCE = "venus-world-full"
@@ -24,26 +25,33 @@ SHARES: dict[str, tuple[float, dict[int, float]]] = {
     "chain": (0.42, {1: 0.12, 2: 0.26, 3: 0.32, 4: 0.20, 5: 0.10}),
     "obfuscated": (0.20, {2: 0.30, 3: 0.35, 4: 0.25, 5: 0.10}),
     "comparison": (0.12, {2: 0.45, 3: 0.40, 4: 0.15}),
-    "count": (0.06, {1: 0.30, 2: 0.50, 3: 0.20}),
+    "count": (0.06, {1: 0.35, 2: 0.65}),
     "date": (0.10, {1: 0.15, 2: 0.30, 3: 0.35, 4: 0.20}),
-    "superlative": (0.06, {2: 0.50, 3: 0.50}),
+    "superlative": (0.06, {2: 0.35, 3: 0.45, 4: 0.20}),
     "interval": (0.04, {1: 0.40, 2: 0.60}),
 }
 
 DEEP = 3
+
+FILLER = ("chain", 3)
+"""Kind and depth that makes up for others of which too few can be asked."""
+
 COMMON = 40
 """From ``DEEP`` hops on, answers whose every word stands on more than ``COMMON`` pages are not asked for: search
 results that have nothing to do with the question would show them."""
+
+TELLING = 300
+"""From ``DEEP`` hops on, no page holds an answer together with a word, name or value of the question that stands on at
+most ``TELLING`` pages: else the path between them could be left out."""
 
 HELD_WORDING_SHARE = 0.5
 """Share of dev and test questions in wordings that training questions never use."""
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_NUMBERS = ("count", "interval")
 _MANY_SHAPES = ("chain", "obfuscated", "comparison")
 
-_TRIES_PER_QUESTION = 40
-_PATIENCE = 2_000
+_TRIES_PER_QUESTION = 250
+_PATIENCE = 4_000
 """Candidates in a row that may fail before a kind and depth counts as exhausted."""
 
 
@@ -62,27 +70,33 @@ class Caps:
     per_shape: float
 
 
-CAPS = {"train": Caps(4, 16, 0.06), "dev": Caps(2, 4, 0.10), "test": Caps(2, 4, 0.08)}
+CAPS = {"train": Caps(4, 16, 0.06), "dev": Caps(2, 3, 0.10), "test": Caps(2, 3, 0.08)}
 
 logger = logging.getLogger(__name__)
 
 
 def choose_tasks(world: World, split: str, seed: int) -> list[Task]:
-    """Choose the questions of a split; where a kind or depth gives too few, chains of three hops fill up."""
+    """Choose the questions of a split; where a kind or depth gives too few, more chains of three hops fill up."""
     tasks: list[Task] = []
-    asked: set[str] = set()
+    asked: set[Query | str] = set()
     total = QUOTAS[split]
-    for kind, (share, depths) in SHARES.items():
-        for hops, part in depths.items():
-            tasks += _choose(world, split, kind, hops, round(total * share * part), seed, asked)
-    missing = total - len(tasks)
-    if missing > 0:
-        logger.info("%s: %d questions fewer than planned; filled up with chains", split, missing)
-        tasks += _choose(world, split, "chain", 3, missing, seed + 1, asked)
+    planned = {
+        (kind, hops): round(total * share * part)
+        for kind, (share, depths) in SHARES.items()
+        for hops, part in depths.items()
+    }
+    last = planned.pop(FILLER)
+    for (kind, hops), quota in planned.items():
+        tasks += _choose(world, split, kind, hops, quota, seed, asked)
+    rest = total - len(tasks)
+    logger.info("%s: %d chains of three hops make up for what is missing elsewhere", split, rest - last)
+    tasks += _choose(world, split, *FILLER, rest, seed, asked)
     return [task.model_copy(update={"id": f"full-{split}-{number:05d}"}) for number, task in enumerate(tasks)]
 
 
-def _choose(world: World, split: str, kind: str, hops: int, quota: int, seed: int, asked: set[str]) -> list[Task]:
+def _choose(
+    world: World, split: str, kind: str, hops: int, quota: int, seed: int, asked: set[Query | str]
+) -> list[Task]:
     rng = random.Random(f"{seed}/wording/{split}/{kind}/{hops}")
     caps = CAPS[split]
     starts: Counter[str] = Counter()
@@ -100,10 +114,11 @@ def _choose(world: World, split: str, kind: str, hops: int, quota: int, seed: in
             or ends[end] >= caps.per_answer
             or shapes[candidate.shape] >= quota * (caps.per_shape if kind in _MANY_SHAPES else 1 / 3)
         )
-        task = None if full else make_task(world, candidate, rng, kind=kind, split=split)
+        known = full or candidate.query in asked
+        task = None if known else make_task(world, candidate, rng, kind=kind, split=split)
         if task is None or task.question in asked:
             continue
-        asked.add(task.question)
+        asked |= {candidate.query, task.question}
         starts[candidate.start] += 1
         ends[end] += 1
         shapes[candidate.shape] += 1
@@ -117,13 +132,16 @@ def make_task(world: World, candidate: Candidate, rng: random.Random, *, kind: s
     found = answers(world.graph, candidate.query)
     if found != {candidate.value}:
         return None
-    if candidate.hops >= DEEP and _common(world, candidate, kind):
+    if candidate.hops >= DEEP and _common(world, candidate):
         return None
     if not candidate.ahead and reads_ahead(world, candidate.evidence, candidate.answers):
         return None
     held = split != "train" and rng.random() < HELD_WORDING_SHARE
     wording = ask(world.graph, candidate.query, rng, held=held)
     if gives_away(wording.text, candidate.answers):
+        return None
+    stated = {*words(wording.text), *told(candidate.query)}
+    if candidate.hops >= DEEP and shortcut(world, stated, candidate.answers, TELLING):
         return None
     return Task(
         id=candidate.start,
@@ -138,10 +156,9 @@ def make_task(world: World, candidate: Candidate, rng: random.Random, *, kind: s
     )
 
 
-def _common(world: World, candidate: Candidate, kind: str) -> bool:
+def _common(world: World, candidate: Candidate) -> bool:
     """Whether a way of writing the answer is made of common words; a date is not common, though its parts are."""
-    exempt = kind in _NUMBERS or _DATE.fullmatch(candidate.value)
-    return not exempt and max(map(world.rarity, candidate.answers)) > COMMON
+    return not _DATE.fullmatch(candidate.value) and max(map(world.rarity, candidate.answers)) > COMMON
 
 
 def difficulty(candidate: Candidate) -> str:

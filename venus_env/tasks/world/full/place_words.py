@@ -170,7 +170,7 @@ CITY = Kind(
             "country", "country", "country", "Country",
             ("{s} [lies|is situated|is found] in {v}.", "{s} belongs to {v}."),
             ("the country of {x}", "the country that contains {x}"),
-            ("the nation to which {x} belongs", "the state whose territory includes {x}"),
+            ("the country to which {x} belongs", "the nation whose territory includes {x}"),
             "its country", ("lies in {v}",),
         ),
         Relation(

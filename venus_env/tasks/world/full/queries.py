@@ -7,6 +7,7 @@ value or a second entity that fits a description shows up as a second answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -97,7 +98,7 @@ def answers(graph: Graph, query: Query | Holders) -> set[str]:
         case Named(mention):
             return graph.named(mention)
         case Described(kind, facts, via):
-            fitting = [set(graph.holders(kind, relation, value)) for relation, value in facts]
+            fitting = [graph.holders(kind, relation, value) for relation, value in facts]
             if via is not None:
                 fitting[0] = answers(graph, Holders(via, kind, facts[0][0]))
             return set.intersection(*fitting)
@@ -127,6 +128,22 @@ def answers(graph: Graph, query: Query | Holders) -> set[str]:
         case YearsBetween(left, right):
             ones, others = answers(graph, left), answers(graph, right)
             return {str(abs(int(one[:4]) - int(other[:4]))) for one in ones for other in others}
+
+
+def told(query: Query | Holders) -> Iterator[str]:
+    """The names and values that a question states."""
+    match query:
+        case Named(mention):
+            yield mention
+        case Described(_, facts, via):
+            yield from (value for _, value in (facts if via is None else facts[1:]))
+            if via is not None:
+                yield from told(via)
+        case Compare(left, right) | YearsBetween(left, right):
+            yield from told(left)
+            yield from told(right)
+        case Follow(source) | Holders(source) | Count(source) | Extreme(source):
+            yield from told(source)
 
 
 def best(graph: Graph, titles: set[str], kind: str, measure: str, most: bool) -> set[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from venus_env.tasks.task import Task
+from venus_env.tasks.world.full.choose import TELLING
 from venus_env.tasks.world.full.world import World
 from venus_env.tasks.world.questions import SPLITS
 
@@ -89,7 +90,9 @@ about a minute. Facts are as the packages in SOURCES.md state them: some may be 
 A question is kept only if its query has exactly one answer in the graph of all facts, where names are resolved to
 everything that is called so. The answer does not stand in the question, nor on a page that is read before the last one
 (members of a set and values that are compared excepted). No relation comes up twice on a path. From three hops on, the
-answer is no common word of the corpus.
+answer is no common word of the corpus, and no page, on the path or off it, holds an answer together with a name, value
+or word of the question that stands on at most {TELLING} pages: no page leads straight from the question to the answer.
+How a search engine ranks plays no part in the choice.
 
 Pages with the date of a past year in their title ("archived 1962") state what was true then, and say so.
 

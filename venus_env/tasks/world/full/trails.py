@@ -141,6 +141,22 @@ def reads_ahead(world: World, evidence: Iterable[Evidence], answers: Iterable[st
     return any(mentions(text, answer) for text in texts for answer in answers)
 
 
+def shortcut(world: World, texts: Iterable[str], answers: Iterable[str], telling: int) -> bool:
+    """Whether some page of the world holds an answer together with a text that tells what the question is about.
+
+    Such a page, on the gold path or off it, is a way from the question to the answer that leaves the path out.
+
+    Args:
+        world: Has all pages.
+        texts: The words, names and values of the question.
+        answers: Accepted answers.
+        telling: A text tells if its words stand together on at most so many pages.
+    """
+    holders: set[int] = set().union(*map(world.holding, answers))
+    found = map(world.holding, texts)
+    return any(len(pages) <= telling and not holders.isdisjoint(pages) for pages in found)
+
+
 def gives_away(question: str, answers: Iterable[str]) -> bool:
     """Whether an answer stands in the question, in any case."""
     folded = question.casefold()

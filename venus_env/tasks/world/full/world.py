@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
@@ -51,13 +51,22 @@ class World:
         return found
 
     @cached_property
-    def word_pages(self) -> Counter[str]:
-        """On how many pages each word stands."""
-        return Counter(word for page in self.pages.values() for word in set(words(page.text)))
+    def _pages_with(self) -> dict[str, set[int]]:
+        """Numbers of the pages that hold a word, in the title or the text."""
+        found: dict[str, set[int]] = defaultdict(set)
+        for number, page in enumerate(self.pages.values()):
+            for word in words(f"{page.title} {page.text}"):
+                found[word].add(number)
+        return found
+
+    def holding(self, text: str) -> set[int]:
+        """Numbers of the pages that hold every word of a text, wherever they stand."""
+        first, *others = sorted((self._pages_with.get(word, set()) for word in words(text)), key=len) or [set()]
+        return first.intersection(*others) if others else first
 
     def rarity(self, text: str) -> int:
         """On how many pages the rarest word of a text stands."""
-        return min((self.word_pages[word] for word in words(text)), default=0)
+        return min((len(self._pages_with.get(word, ())) for word in words(text)), default=0)
 
     def _add(self, page: Page) -> None:
         if page.title in self.pages:

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.env.tasks.world.full.conftest import SMALL_TELLING
+from venus_env.corpus.text import words
 from venus_env.tasks.task import Task
 from venus_env.tasks.world.full.ask import ask
 from venus_env.tasks.world.full.build import PASSAGES, TASKS, write
 from venus_env.tasks.world.full.candidates import Candidates, held_out
-from venus_env.tasks.world.full.choose import SHARES, make_task
+from venus_env.tasks.world.full.choose import DEEP, SHARES, make_task
 from venus_env.tasks.world.full.queries import Compare, Described, Follow, Named, answers, identifies
-from venus_env.tasks.world.full.trails import gives_away
+from venus_env.tasks.world.full.trails import gives_away, shortcut
 from venus_env.tasks.world.full.world import World
 from venus_env.tasks.world.graph import mentions
 
@@ -48,6 +50,34 @@ def test_answers_stand_neither_in_the_question_nor_on_earlier_pages(world: World
         if task.kind in ("chain", "date", "obfuscated"):
             earlier = {step.title for step in task.evidence} - {task.evidence[-1].title}
             assert not any(mentions(world.pages[title].text, answer) for title in earlier for answer in task.answers)
+
+
+def test_pages_hold_all_words_of_a_text(world: World) -> None:
+    titles = list(world.pages)
+    city = world.graph.by_kind["city"][0]
+    held = {titles[number] for number in world.holding(city.title)}
+    assert city.title in held
+    everywhere = {title for title, page in world.pages.items() if city.title in page.text}
+    assert everywhere <= held
+    assert world.rarity(city.title) >= len(held)
+    assert world.holding("no-such-word") == world.holding("") == set()
+
+
+def test_a_page_with_the_answer_and_a_rare_text_of_the_question_is_a_shortcut(world: World) -> None:
+    airport = world.graph.by_kind["airport"][0]
+    city, code = airport.facts["city"][0], airport.facts["iata"][0]
+    assert shortcut(world, [airport.title], [code], 300)
+    assert shortcut(world, ["stands nowhere", city], ["nor this", code], 300)
+    assert not shortcut(world, [city], [code], 1)  # the city stands on several pages, so it does not tell
+    elsewhere = next(e for e in world.graph.by_kind["city"] if e.home != airport.home)
+    assert not shortcut(world, [elsewhere.title], [code], 300)
+    assert not shortcut(world, [], [code], 300)
+
+
+def test_deep_questions_have_no_shortcut(world: World, tasks: list[Task]) -> None:
+    deep = [task for task in tasks if (task.hops or 0) >= DEEP]
+    assert len(deep) > 100
+    assert not any(shortcut(world, words(task.question), task.answers, SMALL_TELLING) for task in deep)
 
 
 def test_no_page_of_a_gold_path_is_shared_between_splits(world: World, tasks: list[Task]) -> None:

@@ -18,6 +18,7 @@ from venus_env.tasks.world.full.queries import (
     YearsBetween,
     answers,
     identifies,
+    told,
 )
 from venus_env.tasks.world.full.world import World
 
@@ -99,6 +100,27 @@ NATIVES = Holders(Named("Avon, Ohio"), "player", "birth_city")
 )  # fmt: skip
 def test_queries_by_hand(graph: Graph, query: Query, expected: set[str]) -> None:
     assert answers(graph, query) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (Count(_chain("1922 Bears", *BIRTHPLACE)), ["1922 Bears"]),
+        (Extreme(NATIVES, "player", "height", True), ["Avon, Ohio"]),
+        (Compare(*HOMES, "city", "population", True), ["1922 Bears", "1925 Cubs"]),
+        (YearsBetween(*HOMES), ["1922 Bears", "1925 Cubs"]),
+        (Described("player", (("birth_city", "Avon, Ohio"), ("height", "70"))), ["Avon, Ohio", "70"]),
+        # The town is asked for, not named.
+        (
+            Described(
+                "player", (("birth_city", "Corto, Ohio"), ("height", "70")), via=_chain("A Field", ("airport", "city"))
+            ),
+            ["70", "A Field"],
+        ),
+    ],
+)
+def test_names_and_values_that_a_question_states(query: Query, expected: list[str]) -> None:
+    assert list(told(query)) == expected
 
 
 def test_an_equal_measure_is_no_answer(graph: Graph) -> None:
