@@ -212,6 +212,10 @@ class ResearchSession:
         """Report the conversation's exact length; ends the episode as ``context_limit`` if nothing more fits."""
         self.episode.set_context_tokens(count)
 
+    def cut_off(self) -> None:
+        """Ask for the final answer with the next reply, whatever budget is left."""
+        self.episode.cut_off()
+
     def abort(self, reason: str) -> None:
         """End the episode because its driver cannot go on (its policy failed, say); it will not be scored."""
         self.episode.fail("aborted", reason)

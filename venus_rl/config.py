@@ -118,6 +118,11 @@ class ModelConfig(_Section):
         "auto",
         description="attention in training, auto: flash_attention_2 on GPUs where flash-attn is installed, else sdpa",
     )
+    lora_rank: int = Field(0, ge=0, description="train LoRA adapters of this rank; 0 trains all parameters")
+    lora_alpha: int = Field(16, ge=1, description="scale of the adapters: alpha / rank")
+    lora_targets: str | list[str] = Field(
+        "all-linear", description="modules that get adapters, by name; all-linear: every one but the output layer"
+    )
 
     @model_validator(mode="after")
     def _smaller(self) -> ModelConfig:
@@ -231,6 +236,24 @@ class RLConfig(_Section):
     micro_batch_tokens: int = Field(2048, ge=128, description="tokens per forward pass and process; as in sft")
     save_every: int = Field(10, ge=1, description="steps between checkpoints; the last step is always saved")
     keep: int = Field(2, ge=1, description="checkpoints kept")
+    rollout_is: Literal["token", "sequence"] | None = Field(
+        None, description="importance weights between rollout and trainer, per token or sequence (verl's rollout_is)"
+    )
+    rollout_is_threshold: float = Field(2.0, gt=0, description="upper bound of those weights")
+    rollout_rs: str | None = Field(
+        None, description="rejection of what rollout and trainer disagree about (verl's rollout_rs, e.g. token_k1)"
+    )
+    rollout_rs_threshold: float | str | None = Field(None, description="threshold of that rejection, as verl takes it")
+    completion_cutoff: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="once this share of a step's episodes is done, the rest is asked for its answers; such "
+        "a run is not repeatable; null waits for all",
+    )
+    step_timeout_s: float = Field(
+        14_400.0, gt=0, description="stop the run when the episodes of a step take longer than this"
+    )
     max_excluded: float = Field(
         0.5, gt=0, le=1, description="stop when more than this share of a step's rollouts is lost to infrastructure"
     )

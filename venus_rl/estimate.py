@@ -51,7 +51,7 @@ def plan_of(config: Config, device: Device) -> Plan:
         checkpointing=cuda and gpu.checkpointing,
         offload=cuda and gpu.offload,
         fused_logits=cuda and gpu.fused_logits,
-        rollout_memory=gpu.rollout_memory if device.engine == "vllm" else 0.0,
+        rollout_memory=gpu.rollout_memory if cuda and device.engine == "vllm" else 0.0,
         reference=rl.kl > 0,
         max_batch=config.rollout.max_batch,
     )

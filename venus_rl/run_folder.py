@@ -15,9 +15,12 @@ depended on; asking for the same stage with other settings is refused instead of
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +41,50 @@ class RunFolder:
 
     Args:
         config: The run's configuration; ``config.run.dir`` is made if absent.
+
+    Attributes:
+        lock: File descriptor of the lock inside of :meth:`locked`, else None.
     """
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.root = config.run.dir
+        self.lock: int | None = None
         try:
             self.root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"run.dir={self.root}: cannot make this folder ({error.strerror})") from error
+
+    @contextmanager
+    def locked(self, patience_s: float = 30.0) -> Iterator[None]:
+        """Keep other commands out of the folder.
+
+        What a killed command left running ends within seconds and holds the lock until then, so this waits a little.
+
+        Args:
+            patience_s: How long to wait.
+
+        Raises:
+            ConfigError: Another command is working in the folder.
+        """
+        with (self.root / ".lock").open("a") as file:
+            deadline = time.monotonic() + patience_s
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise ConfigError(
+                            f"run.dir={self.root}: another command is working in this folder; "
+                            "wait until it has ended, or choose another run.dir"
+                        ) from None
+                    time.sleep(0.2)
+            self.lock = file.fileno()
+            try:
+                yield
+            finally:
+                self.lock = None
 
     def stage(self, name: str) -> Path:
         """Folder of a stage, made if absent."""

@@ -12,14 +12,20 @@ when the same command runs again. Everything is in the run folder (run.dir): see
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from venus_rl.config import Config, ConfigError, key_help, load_config
 from venus_rl.process import StageFailed
+
+if TYPE_CHECKING:
+    from venus_env.setting import Setting
+    from venus_env.tasks.task import Task
+    from venus_rl.run_folder import RunFolder
 
 logger = logging.getLogger("venus_rl")
 
@@ -46,6 +52,11 @@ def main(argv: list[str] | None = None) -> int:
     except StageFailed as error:
         print(f"error: {error}\nThe same command goes on from the last checkpoint.", file=sys.stderr)
         return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(f"error: {error}: make room; the same command goes on from the last checkpoint.", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from the last checkpoint.", file=sys.stderr)
         return 130
@@ -57,14 +68,7 @@ def run(config: Config) -> dict[str, Any]:
     # Imported here: --help and a wrong key must not wait for torch.
     from venus_rl.device import pinned
     from venus_rl.run_folder import RunFolder
-    from venus_rl.stages import data, evaluate, prepare, report, rl, sft
-
-    def wants(stage: str) -> bool:
-        return config.stage in (stage, "all")
-
-    def measure(name: str, policy: Path) -> None:
-        if wants("eval") and name in config.eval.stages:
-            evaluate.run(folder, setting, name, policy, prepare.model_key(policy), questions)
+    from venus_rl.stages import data, evaluate, prepare
 
     started = time.monotonic()
     config = pinned(config)
@@ -73,16 +77,31 @@ def run(config: Config) -> dict[str, Any]:
     prepare.check_model(config)
     prepare.check_tokenizer(config)
     data.check_sources(config)
-    tuned = config.run.dir / "sft" / "model"
-    if config.stage == "rl" and config.sft.enabled and not tuned.is_dir():
+    if config.stage == "rl" and config.sft.enabled and not (config.run.dir / "sft" / "model").is_dir():
         raise ConfigError("stage=rl starts from the tuned policy: run stage=sft first, or set sft.enabled=false")
     setting = prepare.open_setting(config)
     prepare.check_tasks(config, setting)
     questions = evaluate.questions(config, setting)
+    folder = RunFolder(config)
+    with folder.locked():
+        return _run_stages(folder, setting, questions, started)
+
+
+def _run_stages(folder: RunFolder, setting: Setting, questions: list[Task], started: float) -> dict[str, Any]:
+    from venus_rl.stages import data, evaluate, prepare, report, rl, sft
+
+    config = folder.config
+
+    def wants(stage: str) -> bool:
+        return config.stage in (stage, "all")
+
+    def measure(name: str, policy: Path) -> None:
+        if wants("eval") and name in config.eval.stages:
+            evaluate.run(folder, setting, name, policy, prepare.model_key(policy), questions)
 
     # … and what the folder holds with other settings, before anything in it is replaced.
-    folder = RunFolder(config)
     model = prepare.initial_model(folder, setting)
+    tuned = folder.root / "sft" / "model"
     if config.rl.steps and wants("rl"):
         rl.check_engine(config, model)
     rows = None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.rl.commands import Done, train
 from venus_env.corpus.build import build_index
 from venus_env.setting import Setting
 from venus_rl.config import Config
@@ -87,3 +88,9 @@ def make_config(world: World, policy_folder: Path, tmp_path: Path) -> Callable[.
 def setting(world: World) -> Setting:
     """The small world, opened as a run opens it."""
     return Setting.open(Config.model_validate({"env": {"corpus": world.corpus, "tasks": world.tasks}}).env)
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """One whole run on the embedded world with a model made from scratch; minutes long, for slow tests only."""
+    return train(tmp_path_factory.mktemp("end-to-end") / "run")

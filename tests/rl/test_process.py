@@ -167,3 +167,56 @@ def test_the_bar_follows_the_metrics_file(tmp_path: Path) -> None:
 
 def test_a_resumed_stage_moves_the_bar_to_its_step(tmp_path: Path) -> None:
     assert follow(tmp_path / "m", Bar(), '{"step": 7}\n').n == 7
+
+
+def test_rows_of_an_earlier_attempt_do_not_move_the_bar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text('{"step": 5}\n')  # its step 5 was lost: the last checkpoint is that of step 4
+    seen: list[int] = []
+    monkeypatch.setattr("venus_rl.process._follow", lambda _path, bar, _show: seen.append(bar.n))
+    run_stage(
+        [sys.executable, "-c", "import time; time.sleep(0.8)"],
+        log=tmp_path / "log.txt",
+        environment=dict(os.environ),
+        metrics=metrics,
+        done=4,
+        total=8,
+        label="stage",
+        show={},
+    )
+    assert seen == []
+    assert "4/8" in capsys.readouterr().err
+
+
+def test_a_driver_that_is_killed_leaves_no_orphan_and_no_lock(tmp_path: Path) -> None:
+    import fcntl
+
+    note, lock = tmp_path / "pids", tmp_path / "lock"
+    driver = f"""
+import fcntl, sys
+from pathlib import Path
+from tests.rl.test_process import LONG, run_stage
+lock = open({str(lock)!r}, "a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+folder = Path({str(tmp_path)!r})
+run_stage([sys.executable, "-c", LONG, {str(note)!r}], log=folder / "log.txt", environment={{}}, metrics=folder / "m",
+          total=1, label="stage", show={{}}, lock=lock.fileno())
+"""
+    process = subprocess.Popen([sys.executable, "-c", driver], stderr=subprocess.PIPE)
+    left = pids(note, 30.0)
+    process.kill()
+    process.wait(10)
+    with lock.open("a") as file:
+        with pytest.raises(BlockingIOError):  # held until what is left has ended
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert all(gone(pid, 10.0) for pid in left)
+        end = time.monotonic() + 10
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                assert time.monotonic() < end
+                time.sleep(0.1)

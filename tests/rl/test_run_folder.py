@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     for bad in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(ConfigError, match=r"run\.dir=.*file.*: cannot make this folder"):
             RunFolder(Config.model_validate({"run": {"dir": bad}}))
+
+
+def test_one_command_at_a_time(make_config: Callable[..., Config]) -> None:
+    first, second = RunFolder(make_config()), RunFolder(make_config())
+    with first.locked():
+        assert first.lock is not None
+        with pytest.raises(ConfigError, match="another command is working in this folder"), second.locked(0.3):
+            pass
+    with second.locked(0.0):
+        assert (first.lock, second.lock is not None) == (None, True)

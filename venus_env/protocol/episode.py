@@ -128,6 +128,7 @@ class Episode:
         self._memory: dict[str, ToolResult] = {}
         self._pending: tuple[Turn, str] | None = None
         self._malformed_in_a_row = 0
+        self._cut_off = False
 
         self._append("system", system_prompt(self.tools, self.config.prompt, self.config.current_date))
         question = clean_text(question)
@@ -237,6 +238,10 @@ class Episode:
         if not self.done and self._pending is None and count >= self.config.max_context_tokens:
             self._finish("context_limit")
 
+    def cut_off(self) -> None:
+        """Let the next reply ask for the final answer, as at a limit: for drivers that wait for many episodes."""
+        self._cut_off = True
+
     def state(self) -> EpisodeState:
         """Everything that has happened so far, to go on from with :meth:`from_state`."""
         if self._pending is not None:
@@ -253,6 +258,7 @@ class Episode:
             max_turns=self.max_turns,
             memory=dict(self._memory),
             malformed_in_a_row=self._malformed_in_a_row,
+            cut_off=self._cut_off,
             elapsed_s=self._now() - self._started,
         )
 
@@ -281,6 +287,7 @@ class Episode:
         episode.answer, episode.error = state.answer, state.error
         episode._memory = dict(state.memory)
         episode._malformed_in_a_row = state.malformed_in_a_row
+        episode._cut_off = state.cut_off
         episode._started = episode._now() - state.elapsed_s
         return episode
 
@@ -340,6 +347,8 @@ class Episode:
             return "context_limit"
         if self.config.time_limit_s is not None and self._now() - self._started >= self.config.time_limit_s:
             return "time_limit"
+        if self._cut_off:
+            return "cutoff"
         return "turn_limit" if self._turns_spent() else None
 
     def _turns_spent(self) -> bool:

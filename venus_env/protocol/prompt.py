@@ -49,6 +49,7 @@ _FORCED_REASON: dict[Forced, str] = {
     "turn_limit": "You have used all your tool calls.",
     "context_limit": "The conversation has reached its maximum length.",
     "time_limit": "The time for this question is over.",
+    "cutoff": "The time for this question is over.",
 }
 _FORCED_REQUEST = (
     "Do not call any more tools. From what you have found so far, give your final answer now, inside <answer></answer>."

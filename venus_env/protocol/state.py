@@ -30,6 +30,7 @@ class EpisodeState(BaseModel):
         max_turns: Turn limit as drawn.
         memory: Results of the calls so far, by call.
         malformed_in_a_row: Malformed turns since the last one that was not.
+        cut_off: Whether the driver wants the answer with the next turn.
         elapsed_s: Seconds since the start, 0.0 without a time limit.
     """
 
@@ -46,6 +47,7 @@ class EpisodeState(BaseModel):
     max_turns: int
     memory: dict[str, ToolResult]
     malformed_in_a_row: int
+    cut_off: bool = False
     elapsed_s: float
 
 

@@ -23,6 +23,7 @@ End = Literal[
     "turn_limit",
     "context_limit",
     "time_limit",
+    "cutoff",
     "malformed_limit",
     "tool_failure",
     "judge_failure",
@@ -33,8 +34,8 @@ End = Literal[
 INFRASTRUCTURE_ENDS: frozenset[End] = frozenset({"tool_failure", "judge_failure", "aborted"})
 """Endings that say nothing about the policy: no score, no loss, no place in a group baseline."""
 
-Forced = Literal["turn_limit", "context_limit", "time_limit"]
-"""The budget that made the environment ask for a final answer."""
+Forced = Literal["turn_limit", "context_limit", "time_limit", "cutoff"]
+"""The budget that made the environment ask for a final answer; ``cutoff`` is its driver's own decision."""
 
 TurnKind = Literal["tool", "answer", "malformed"]
 

@@ -1,8 +1,8 @@
 """The SFT stage as torchrun processes: ``python -m torch.distributed.run … -m venus_rl.sft.launch --config FILE …``.
 
-``python -m venus_rl.train stage=sft`` starts it. verl's ``SFTTrainer`` does the work; only the process group is made
-here, because verl 0.9.1 builds the backend string ``"cpu:gloo,cpu:gloo"`` on a CPU platform
-(verl/utils/distributed.py:63), which torch rejects. On GPUs verl makes its own.
+``python -m venus_rl.train stage=sft`` starts it. verl's ``SFTTrainer`` does the work. On a CPU the process group is
+made here, because verl 0.9.1 builds the backend string ``"cpu:gloo,cpu:gloo"`` there (verl/utils/distributed.py:63),
+which torch rejects; and its checkpoints are marked and pruned here (:mod:`venus_rl.checkpoints`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,39 @@ from __future__ import annotations
 import argparse
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+from venus_rl.checkpoints import mark_complete, prune, saving, step_folder
 from venus_rl.config import Config
 from venus_rl.device import device_of
 from venus_rl.verl_plugin.options import sft_options
 from venus_rl.verl_plugin.rl import verl_config
+
+
+class MarkedCheckpoints:
+    """verl's checkpoint handler, with every finished checkpoint marked and the old ones removed.
+
+    Args:
+        handler: verl's.
+        keep: Number of checkpoints that are kept.
+    """
+
+    def __init__(self, handler: Any, keep: int) -> None:
+        self._handler = handler
+        self._keep = keep
+
+    def load_checkpoint(self) -> int:
+        """Load the newest checkpoint; returns its step, 0 without one."""
+        return int(self._handler.load_checkpoint())
+
+    def save_checkpoint(self, step: int) -> None:
+        """Save one; verl returns when all processes have written theirs."""
+        root = Path(self._handler.default_local_dir)
+        with saving(root):
+            self._handler.save_checkpoint(step)
+            if self._handler.rank == 0:
+                mark_complete(step_folder(root, step))
+                prune(root, self._keep)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -36,6 +64,11 @@ def main(argv: list[str] | None = None) -> None:
 
     from venus_rl.verl_plugin import workers as workers  # registers the CPU engine
 
+    class Trainer(SFTTrainer):  # type: ignore[misc]
+        def _build_ckpt_handler(self) -> None:
+            super()._build_ckpt_handler()
+            self.ckpt_handler: Any = MarkedCheckpoints(self.ckpt_handler, config.sft.keep)
+
     options = sft_options(
         config,
         model=arguments.model.resolve(),
@@ -51,10 +84,12 @@ def main(argv: list[str] | None = None) -> None:
     else:
         torch.distributed.init_process_group("cpu:gloo", timeout=timedelta(minutes=10))
     try:
-        SFTTrainer(config=verl_config("sft_trainer_engine", options)).fit()
+        Trainer(config=verl_config("sft_trainer_engine", options)).fit()
     finally:
         torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    from torch.distributed.elastic.multiprocessing.errors import record
+
+    record(main)()  # torchrun then ends its log with the error instead of a link to a manual

@@ -277,6 +277,13 @@ def model_window(path: Path) -> int:
         raise ConfigError(f"model.path={path}: {file} is damaged ({error})") from error
 
 
+def lora_settings(config: Config) -> dict[str, Any]:
+    """The settings of the adapters that are trained; empty without."""
+    return (
+        config.model.model_dump(include={"lora_rank", "lora_alpha", "lora_targets"}) if config.model.lora_rank else {}
+    )
+
+
 def model_key(path: Path) -> str:
     """Fingerprint of the weights in a Hugging Face folder."""
     digest = hashlib.sha256()

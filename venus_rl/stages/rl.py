@@ -9,13 +9,14 @@ from pathlib import Path
 from venus_env.setting import Setting
 from venus_env.tasks.task import Task
 from venus_env.tokens import Renderer
+from venus_rl.checkpoints import repair, step_folder
 from venus_rl.checks import check_prompts, refuse
 from venus_rl.config import Config, ConfigError
 from venus_rl.device import device_of
+from venus_rl.merge import export
 from venus_rl.process import run_stage, stage_environment
 from venus_rl.run_folder import RunFolder, fingerprint
-from venus_rl.stages.prepare import model_key, prompt_lengths, select_tasks, threads_per_process
-from venus_rl.stages.sft import publish
+from venus_rl.stages.prepare import lora_settings, model_key, prompt_lengths, select_tasks, threads_per_process
 
 
 def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
@@ -39,6 +40,7 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
     out = folder.begin("rl", key)
     started = time.monotonic()
     write_prompts(tasks, out / "prompts.parquet")
+    done = repair(out / "checkpoints")
     command = [
         *(sys.executable, "-m", "venus_rl.verl_plugin.rl", "--config", str(folder.root / "config.json")),
         *("--model", str(model), "--out", str(out)),
@@ -47,16 +49,19 @@ def run(folder: RunFolder, setting: Setting, model: Path) -> Path:
     environment = stage_environment(threads_per_process(config), device_of(config).kind) | {
         "TENSORBOARD_DIR": str((out / "tensorboard").resolve())
     }
-    run_stage(
-        command,
-        log=out / "log.txt",
-        environment=environment,
-        metrics=out / "metrics.jsonl",
-        total=config.rl.steps,
-        label=config.rl.algorithm,
-        show=show,
-    )
-    publish(out / "checkpoints" / f"global_step_{config.rl.steps}" / "actor" / "huggingface", target)
+    if done < config.rl.steps:  # else only the publication was interrupted
+        run_stage(
+            command,
+            log=out / "log.txt",
+            environment=environment,
+            metrics=out / "metrics.jsonl",
+            done=done,
+            total=config.rl.steps,
+            label=config.rl.algorithm,
+            show=show,
+            lock=folder.lock,
+        )
+    export(step_folder(out / "checkpoints", config.rl.steps) / "actor" / "huggingface", target)
     folder.finish("rl", key, time.monotonic() - started, steps=config.rl.steps)
     return target
 
@@ -101,11 +106,12 @@ def check(folder: RunFolder, model: Path) -> None:
 
 def _key(config: Config, model: Path) -> str:
     """Fingerprint of the stage. More steps continue a finished run; everything else makes another one."""
-    settings = config.rl.model_dump(exclude={"steps", "save_every", "keep"})
+    settings = config.rl.model_dump(exclude={"steps", "save_every", "keep", "step_timeout_s"})
     return fingerprint(
         settings,
         config.env.model_dump(mode="json"),
         config.rollout.model_dump(),
+        lora_settings(config),
         model_key(model),
         config.run.seed,
         device_of(config).processes,

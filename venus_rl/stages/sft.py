@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from venus_env.evaluation.card import write_text_atomic
+from venus_rl.checkpoints import repair, step_folder
 from venus_rl.config import Config, ConfigError
 from venus_rl.device import device_of
+from venus_rl.merge import export
 from venus_rl.process import run_stage, stage_environment
 from venus_rl.run_folder import RunFolder, fingerprint
 from venus_rl.stages.data import TrainData
-from venus_rl.stages.prepare import model_key, threads_per_process
+from venus_rl.stages.prepare import lora_settings, model_key, threads_per_process
 
 
 def run(folder: RunFolder, model: Path, data: TrainData) -> Path:
@@ -36,8 +37,10 @@ def run(folder: RunFolder, model: Path, data: TrainData) -> Path:
     started = time.monotonic()
     raw = out / "verl-metrics.jsonl"
     _collect(raw, out / "metrics.jsonl")  # what an interrupted attempt left
+    done = repair(out / "checkpoints")
     environment = stage_environment(threads_per_process(config), device.kind) | {
-        "VERL_FILE_LOGGER_PATH": str(raw.resolve())
+        "VERL_FILE_LOGGER_PATH": str(raw.resolve()),
+        "TENSORBOARD_DIR": str((out / "tensorboard").resolve()),
     }
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={device.per_node}"),
@@ -56,9 +59,20 @@ def run(folder: RunFolder, model: Path, data: TrainData) -> Path:
         ),
     ]
     show = {"train/loss": "loss", "train/lr": "lr"}
-    run_stage(command, log=out / "log.txt", environment=environment, metrics=raw, total=steps, label="sft", show=show)
+    if done < steps:  # else only the publication was interrupted
+        run_stage(
+            command,
+            log=out / "log.txt",
+            environment=environment,
+            metrics=raw,
+            done=done,
+            total=steps,
+            label="sft",
+            show=show,
+            lock=folder.lock,
+        )
     _collect(raw, out / "metrics.jsonl")
-    publish(out / "checkpoints" / f"global_step_{steps}" / "huggingface", target)
+    export(step_folder(out / "checkpoints", steps) / "huggingface", target)
     folder.finish("sft", key, time.monotonic() - started, steps=steps, batch=batch)
     return target
 
@@ -82,19 +96,10 @@ def _plan(config: Config, model: Path, data: TrainData) -> tuple[int, int, str]:
         )
     steps = config.sft.steps or config.sft.epochs * data.rows // batch
     settings = config.sft.model_dump(exclude={"save_every", "keep"})
-    key = fingerprint(settings, data.fingerprint, model_key(model), config.run.seed, device.per_node)
+    key = fingerprint(
+        settings, lora_settings(config), data.fingerprint, model_key(model), config.run.seed, device.per_node
+    )
     return batch, steps, key
-
-
-def publish(checkpoint: Path, target: Path) -> None:
-    """Copy a checkpoint's Hugging Face folder to ``target``, replacing it as a whole."""
-    if not (checkpoint / "model.safetensors").exists():
-        raise FileNotFoundError(f"verl left no Hugging Face weights in {checkpoint}")
-    temporary = target.with_name(target.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    shutil.copytree(checkpoint, temporary)
-    shutil.rmtree(target, ignore_errors=True)
-    temporary.rename(target)
 
 
 def _collect(raw: Path, metrics: Path) -> None:
@@ -112,5 +117,9 @@ def _collect(raw: Path, metrics: Path) -> None:
                 "step": row["step"],
                 **row.get("data", {k: v for k, v in row.items() if k != "step"}),
             }
+    tokens = 0
+    for step in sorted(rows):  # verl counts them from the last start
+        tokens += rows[step].get("train/global_tokens", 0)
+        rows[step]["train/total_tokens(B)"] = tokens / 1e9
     write_text_atomic(metrics, "".join(json.dumps(rows[step]) + "\n" for step in sorted(rows)))
     raw.unlink(missing_ok=True)

@@ -35,6 +35,7 @@ from venus_env.tokens import Conversation, Renderer
 from venus_rl.config import Config
 from venus_rl.igpo.scoring import BoundaryScores, ScoringRecord
 from venus_rl.igpo.turn_rewards import TurnRewardConfig, build_turn_rewards
+from venus_rl.verl_plugin.cutoff import counter
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,13 @@ class ResearchAgentLoop(AgentLoopBase):
         conversation = Conversation(self.renderer)
         conversation.open(session.messages[:2])
         metrics: dict[str, Any] = {}
-        versions, server = await self._play(session, conversation, sampling_params, seed, metrics)
+        cutoff = counter() if self.venus.rl.completion_cutoff is not None else None
+        step = int(row["global_steps"])
+        try:
+            versions, server = await self._play(session, conversation, sampling_params, seed, metrics, cutoff, step)
+        finally:
+            if cutoff is not None:
+                await cutoff.finished.remote(step)
         record: ScoringRecord | None = None
         scores: list[float | None] = []
         if self.venus.rl.algorithm == "igpo" and session.episode.end not in INFRASTRUCTURE_ENDS:
@@ -116,6 +123,7 @@ class ResearchAgentLoop(AgentLoopBase):
                         "rewards": asdict(rewards),
                         "scoring": None if record is None else asdict(record),
                         "trajectory": trajectory.model_dump(mode="json", by_alias=True),
+                        "sampled_tokens": sum(mask),
                     }
                 ),
             },
@@ -128,6 +136,8 @@ class ResearchAgentLoop(AgentLoopBase):
         sampling_params: dict[str, Any],
         seed: int,
         metrics: dict[str, Any],
+        cutoff: Any,
+        step: int,
     ) -> tuple[dict[str, Any], str]:
         """Sample and step until the episode ends; return the weight versions that verl tracks, and the server.
 
@@ -164,6 +174,8 @@ class ResearchAgentLoop(AgentLoopBase):
             versions["max_global_steps"] = output.extra_fields["max_global_steps"]
             server = output.extra_fields["server"]
             conversation.add_sampled(output.token_ids, output.log_probs)
+            if cutoff is not None and await cutoff.reached.remote(step):
+                session.cut_off()
             with simple_timer("tool_calls", metrics):
                 outcome = await session.step(self.renderer.decode_turn(output.token_ids))
             if not session.done:

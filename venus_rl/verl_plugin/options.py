@@ -68,8 +68,8 @@ def sft_options(
         "trainer.total_training_steps": steps,
         "trainer.save_freq": config.sft.save_every,
         "trainer.test_freq": -1,
-        "trainer.max_ckpt_to_keep": config.sft.keep,
-        "trainer.logger": ["file"],
+        "trainer.max_ckpt_to_keep": None,  # venus_rl.checkpoints prunes
+        "trainer.logger": ["file", "tensorboard"],
         "trainer.project_name": "venus",
         "trainer.experiment_name": "sft",
         "trainer.default_local_dir": str(checkpoints),
@@ -95,6 +95,10 @@ def rl_options(
     return {
         "algorithm.adv_estimator": ESTIMATOR,
         "algorithm.use_kl_in_reward": False,
+        "algorithm.rollout_correction.rollout_is": config.rl.rollout_is,
+        "algorithm.rollout_correction.rollout_is_threshold": config.rl.rollout_is_threshold,
+        "algorithm.rollout_correction.rollout_rs": config.rl.rollout_rs,
+        "algorithm.rollout_correction.rollout_rs_threshold": config.rl.rollout_rs_threshold,
         "data.train_files": str(train_file),
         "data.val_files": str(train_file),  # verl wants a file; validation is the eval stage's work
         "data.val_max_samples": 1,
@@ -107,6 +111,7 @@ def rl_options(
         "actor_rollout_ref.model.path": str(model),
         **_model_options("actor_rollout_ref.model", config, device),
         **_fsdp_options(f"{actor}.fsdp_config", config, device),
+        "actor_rollout_ref.model.lora.merge": True,  # the rollout engine gets plain weights
         f"{actor}.strategy": "fsdp2",
         f"{actor}.use_torch_compile": False,
         f"{actor}.ppo_mini_batch_size": config.rl.prompts,  # in prompts; verl multiplies by rollout.n
@@ -134,7 +139,6 @@ def rl_options(
         f"{rollout}.top_p": config.rollout.top_p,
         f"{rollout}.dtype": device.dtype,
         f"{rollout}.tensor_model_parallel_size": device.tensor_parallel,
-        f"{rollout}.gpu_memory_utilization": config.gpu.rollout_memory,
         f"{rollout}.log_prob_micro_batch_size_per_gpu": 1,  # without packing
         f"{rollout}.max_num_seqs": config.rollout.max_batch,
         f"{rollout}.calculate_log_probs": True,
@@ -143,6 +147,9 @@ def rl_options(
         f"{rollout}.agent.agent_loop_config_path": str(agent_loop_file),
         f"{rollout}.agent.default_agent_loop": AGENT_LOOP,
         "reward.num_workers": 1,
+        "trainer.v1.sampler.custom_sampler.path": "pkg://venus_rl.verl_plugin.replay",
+        "trainer.v1.sampler.custom_sampler.name": "WatchfulReplayBuffer",
+        "trainer.v1.sampler.sampler_kwargs": {"timeout_s": config.rl.step_timeout_s},
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
         "transfer_queue.backend.SimpleStorage.total_storage_size": 100_000,
         "trainer.device": device.kind,
@@ -154,7 +161,7 @@ def rl_options(
         "trainer.val_before_train": False,
         "trainer.test_freq": -1,
         "trainer.save_freq": config.rl.save_every,
-        "trainer.max_actor_ckpt_to_keep": config.rl.keep,
+        "trainer.max_actor_ckpt_to_keep": None,  # venus_rl.checkpoints prunes
         "trainer.total_epochs": 1_000_000,  # steps decide
         "trainer.total_training_steps": config.rl.steps,
         "trainer.default_local_dir": str(checkpoints),
@@ -168,7 +175,9 @@ def _engine_options(config: Config, device: Device, model: Path) -> dict[str, An
     if device.engine == "vllm":
         from venus_rl.verl_plugin.vllm_options import is_cpu_build, vllm_options
 
-        return vllm_options(config, model, cpu=is_cpu_build())
+        # On a CPU vLLM would take this as the share of main memory that has to be free when it starts.
+        share = {"actor_rollout_ref.rollout.gpu_memory_utilization": config.gpu.rollout_memory}
+        return vllm_options(config, model, cpu=is_cpu_build()) | (share if device.kind == "cuda" else {})
     from venus_rl.verl_plugin.rollout import ENGINE
 
     rollout = "actor_rollout_ref.rollout"
@@ -187,6 +196,9 @@ def _model_options(group: str, config: Config, device: Device) -> dict[str, Any]
         f"{group}.enable_gradient_checkpointing": cuda and config.gpu.checkpointing,
         f"{group}.use_fused_kernels": cuda and config.gpu.fused_logits,
         f"{group}.fused_kernel_options.impl_backend": "torch",  # chunked; needs no kernel beyond torch's
+        f"{group}.lora_rank": config.model.lora_rank,
+        f"{group}.lora_alpha": config.model.lora_alpha,
+        f"{group}.target_modules": config.model.lora_targets,
     }
 
 

@@ -84,18 +84,22 @@ class Runner:
         from verl.trainer.ppo.v1 import AgentLoopManagerTQ
         from verl.utils.logging_utils import configure_verl_logging
 
+        from venus_rl.verl_plugin import cutoff
         from venus_rl.verl_plugin.trainer import VenusTrainer
 
         configure_verl_logging()
         config.transfer_queue.enable = True
         OmegaConf.resolve(config)
+        rl = self.venus.rl
         tq.init(config.transfer_queue)
+        counting = None if rl.completion_cutoff is None else cutoff.start(rl.prompts * rl.group, rl.completion_cutoff)
         try:
             trainer = VenusTrainer(
                 config,
                 out=self.out,
-                schedule=advantage_schedule(self.venus.rl),
-                max_excluded=self.venus.rl.max_excluded,
+                schedule=advantage_schedule(rl),
+                max_excluded=rl.max_excluded,
+                keep=rl.keep,
                 verify_scores=self.venus.rollout.verify_scores if device_of(self.venus).whole_sequences else 0,
             )
             trainer.init()
@@ -108,6 +112,7 @@ class Runner:
             trainer.fit(manager)
             trainer.logger.finish(exit_code=0)
         finally:
+            del counting
             tq.close()
 
 

@@ -1,5 +1,8 @@
 """verl's synchronous PPO trainer with turn-level advantages, our workers, JSONL metrics and trajectory records.
 
+Two runs of one seed agree, and so do a run and its continuation from a checkpoint: prompts are named by step and row
+instead of by random ids, and rollouts enter a batch in the order of their names, not in the order they finished.
+
 Subclassing is verl's own way in (``run_ppo(task_runner_class=…)``); ``trainer_mode`` stays ``sync``, because any other
 registered name selects the asynchronous replay buffer (verl/trainer/ppo/v1/trainer_base.py:150).
 """
@@ -11,25 +14,28 @@ import logging
 import random
 from collections import Counter
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import ray
 import torch
 import transfer_queue as tq
+from tensordict import NonTensorData, NonTensorStack
 from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from venus_env.beliefs.probes import Probe, ProbeRequest
 from venus_env.evaluation.card import write_text_atomic
 from venus_env.protocol.trajectory import Trajectory
 from venus_env.seeding import derive_seed
+from venus_rl.checkpoints import mark_complete, prune, saving, step_folder
 from venus_rl.igpo.advantage import AdvantageConfig, compute_advantages
 from venus_rl.igpo.events import scatter_to_tokens
 from venus_rl.igpo.schedule import AdvantageSchedule, GateState, mean_outcome
 from venus_rl.igpo.scoring import ScoringRecord, covered_seconds, difference_metrics, scoring_metrics
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 from venus_rl.verl_plugin.advantage import offer
-from venus_rl.verl_plugin.episode_metrics import episode_metrics
+from venus_rl.verl_plugin.episode_metrics import episode_metrics, signal_metrics
 from venus_rl.verl_plugin.workers import CpuActorRolloutRefWorker, VenusActorRolloutRefWorker
 
 logger = logging.getLogger(__name__)
@@ -51,15 +57,19 @@ class VenusTrainer(PPOTrainerSync):
         out: Folder of the RL stage: ``metrics.jsonl``, ``gate.jsonl`` and ``trajectories/`` are written here.
         schedule: How turn rewards become advantages.
         max_excluded: Stop when more than this share of a step's rollouts is lost to infrastructure.
+        keep: Number of checkpoints that are kept.
         verify_scores: Rollouts per step whose answer scores are computed once more by the actor.
     """
 
+    _saved: Path | None = None  # a checkpoint whose step is not on record yet
+
     def __init__(
-        self, config: Any, *, out: Path, schedule: AdvantageSchedule, max_excluded: float, verify_scores: int
+        self, config: Any, *, out: Path, schedule: AdvantageSchedule, max_excluded: float, keep: int, verify_scores: int
     ) -> None:
         self._out = out
         self._schedule = schedule
         self._max_excluded = max_excluded
+        self._keep = keep
         self._verified = verify_scores
         self._scoring_s = 0.0
         super().__init__(config=config)
@@ -70,10 +80,30 @@ class VenusTrainer(PPOTrainerSync):
         for role in self.role_worker_mapping:  # hard-coded in trainer_base.py:805
             self.role_worker_mapping[role] = ray.remote(worker)
 
-    def _build_replay_buffer(self) -> Any:
-        replay_buffer = super()._build_replay_buffer()
-        replay_buffer.poll_interval = 0.1  # the default of 2 s is a floor under every step and has no key
-        return replay_buffer
+    def fit(self, agent_loop_manager: Any) -> None:
+        """Train to the last step; arguments as of verl's own."""
+        servers = [server for replica in self.llm_server_manager.get_replicas() for server in replica.servers]
+        groups = {"agent-loop worker": agent_loop_manager.agent_loop_workers, "rollout server": servers}
+        self.replay_buffer.watch(
+            {f"{kind} {number}": actor for kind, group in groups.items() for number, actor in enumerate(group)}
+        )
+        super().fit(agent_loop_manager)
+
+    def _fetch_one_gen_batch(self) -> Any:
+        batch = super()._fetch_one_gen_batch()
+        names = [f"{self.global_steps:08d}-{row:06d}" for row in range(len(batch))]  # verl forbids "_" in them
+        batch["uid"] = NonTensorStack.from_list([NonTensorData(name) for name in names])
+        return batch
+
+    def _balance_batch(self, batch: Any, *arguments: Any, **options: Any) -> Any:
+        batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _rollout_name(batch.keys[row])))
+        return super()._balance_batch(batch, *arguments, **options)
+
+    def _save_checkpoint(self) -> None:
+        root = Path(self.config.trainer.default_local_dir)
+        with saving(root):
+            super()._save_checkpoint()
+        self._saved = step_folder(root, self.global_steps)
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         fields = tq.kv_batch_get(
@@ -97,6 +127,9 @@ class VenusTrainer(PPOTrainerSync):
         trajectories = [Trajectory.model_validate(episode["trajectory"]) for episode in episodes]
         metrics.update(advantages.metrics)
         metrics.update(episode_metrics(trajectories))
+        turns = [len(trajectory.turns) for trajectory in trajectories]
+        metrics.update(signal_metrics(rewards, groups, advantages.values[: len(rewards)], turns))
+        metrics["episode/sampled_tokens"] = fmean(episode["sampled_tokens"] for episode in episodes)
         scored = {
             batch.keys[row]: ScoringRecord(**episode["scoring"])
             for row, episode in zip(rows, episodes, strict=True)
@@ -123,6 +156,10 @@ class VenusTrainer(PPOTrainerSync):
         super()._compute_metrics(batch, metrics, timing_raw, global_steps=global_steps, epoch=epoch)
         metrics["scoring/share_of_step"] = self._scoring_s / timing_raw["step"]
         append_metrics(self._out / "metrics.jsonl", global_steps, metrics)
+        if self._saved is not None:  # it counts from here on, so that a resumed run has every step on record
+            mark_complete(self._saved)
+            prune(self._saved.parent, self._keep)
+            self._saved = None
 
     def _verify(self, scored: dict[str, ScoringRecord], partition_id: str) -> dict[str, float]:
         """Compare scores of the rollout servers with the actor's, which has the same weights at this point."""
@@ -168,7 +205,23 @@ class VenusTrainer(PPOTrainerSync):
 
     def _write_trajectories(self, trajectories: list[Trajectory]) -> None:
         path = self._out / "trajectories" / f"step-{self.global_steps:05d}.jsonl"
+        keep_earlier(path)
         write_text_atomic(path, "".join(t.model_dump_json(by_alias=True) + "\n" for t in trajectories))
+
+
+def keep_earlier(path: Path) -> None:
+    """Move ``path``, if it exists, to ``earlier/NAME.N.SUFFIX`` beside it: the record of a step that is repeated."""
+    if path.exists():
+        folder = path.parent / "earlier"
+        folder.mkdir(exist_ok=True)
+        number = 1 + len(list(folder.glob(f"{path.stem}.*")))
+        path.rename(folder / f"{path.stem}.{number}{path.suffix}")
+
+
+def _rollout_name(key: str) -> tuple[str, int, int]:
+    """Prompt, session and part of verl's key ``{prompt}_{session}_{part}``."""
+    prompt, session, part = key.rsplit("_", 2)
+    return prompt, int(session), int(part)
 
 
 def append_metrics(path: Path, step: int, metrics: dict[str, Any]) -> None:

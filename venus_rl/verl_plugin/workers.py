@@ -1,17 +1,23 @@
 """verl's actor worker; on the CPU also its FSDP2 engine.
 
-On GPUs verl's own classes do the work. Two facts of verl 0.9.1 are met here by subclassing, not by patching:
+On GPUs verl's own classes do the work. Three facts of verl 0.9.1 are met here by subclassing, not by patching:
 
 * ``verl/utils/distributed.py:63,89`` build the backend string ``"cpu:gloo,cpu:gloo"`` on a CPU platform, which torch
   rejects. The process group is therefore made before verl asks for it (its own call is then a no-op).
 * ``verl/workers/engine/fsdp/transformer_impl.py:462`` gives the reference model ``CPUOffloadPolicy(pin_memory=True)``,
   which needs an accelerator. The engine builds that model as an ordinary one.
+* ``transformer_impl.py:1063`` merges LoRA adapters into the live weights, sends them as bfloat16 and restores the
+  weights afterwards. The engine sends the sums in the type of the weights and leaves those alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import torch
+from peft.tuners.lora import LoraLayer
+from torch.distributed.tensor import DTensor
 from verl.single_controller.base import Worker
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils.distributed import initialize_global_process_group_ray
@@ -61,7 +67,7 @@ class CpuActorRolloutRefWorker(VenusActorRolloutRefWorker):
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="cpu")
 class CpuFSDPEngine(FSDPEngineWithLMHead):
-    """verl's FSDP2 engine; only the reference model's pinned-memory offload is left out."""
+    """verl's FSDP2 engine without pinned memory for the reference model, and with exact merging of adapters."""
 
     def _build_fsdp_module(self, module: Any) -> Any:
         forward_only = self.engine_config.forward_only
@@ -70,3 +76,22 @@ class CpuFSDPEngine(FSDPEngineWithLMHead):
             return super()._build_fsdp_module(module)
         finally:
             object.__setattr__(self.engine_config, "forward_only", forward_only)
+
+    def _merged_lora_per_tensor_param(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """All weights by their names in a plain model, adapters added. Collective: every rank has to drain it."""
+        layers = {name: module for name, module in self.module.named_modules() if isinstance(module, LoraLayer)}
+        for name, parameter in self.module.state_dict().items():
+            if "lora_" in name:
+                continue
+            weight = _whole(parameter)
+            layer = layers.get(name.removesuffix(".base_layer.weight"))
+            if layer is not None and name.endswith(".base_layer.weight"):
+                low, high = (_whole(part["default"].weight) for part in (layer.lora_A, layer.lora_B))
+                weight = weight + layer.scaling["default"] * (high @ low)
+            yield name.removeprefix("base_model.model.").replace(".base_layer.", "."), weight
+
+
+def _whole(parameter: Any) -> torch.Tensor:
+    """The full tensor of a shard, without gradient."""
+    parameter = parameter.detach()
+    return parameter.full_tensor() if isinstance(parameter, DTensor) else parameter

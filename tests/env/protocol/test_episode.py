@@ -226,6 +226,19 @@ def test_time_limit() -> None:
     assert play(episode, call(2)) == Ended("time_limit")
 
 
+def test_a_driver_can_ask_for_the_answer() -> None:
+    episode = make()
+    play(episode, call(0))
+    assert episode.forced is None
+    episode.cut_off()
+    resumed = Episode.from_state(episode.state(), "Where is Lund?", [Lookup(), Read()], episode.config)
+    for one in (episode, resumed):
+        play(one, call(1))
+        assert one.forced == "cutoff"
+        assert "final answer now" in one.messages[-1]["content"]
+        assert play(one, call(2)) == Ended("cutoff")
+
+
 def test_jitter_is_seeded_and_spread_as_published() -> None:
     def limit(seed: int) -> int:
         return make(rng=random.Random(seed), max_turns=200, turn_jitter=5).max_turns

@@ -5,9 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from venus_env.setting import Setting
+from venus_rl.checkpoints import mark_complete
 from venus_rl.config import Config, ConfigError
+from venus_rl.merge import MergeError
 from venus_rl.run_folder import RunFolder
 from venus_rl.stages import rl
 
@@ -24,7 +28,9 @@ def trainer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         out, steps = Path(command[command.index("--out") + 1]), options["total"]
         checkpoint = out / "checkpoints" / f"global_step_{steps}" / "actor" / "huggingface"
         checkpoint.mkdir(parents=True)
-        (checkpoint / "model.safetensors").write_text(f"after {steps}")
+        save_file({"w": torch.tensor([steps])}, checkpoint / "model.safetensors")
+        (checkpoint / "config.json").write_text("{}")
+        mark_complete(checkpoint.parents[1])
 
     monkeypatch.setattr(rl, "run_stage", train)
     return calls
@@ -35,7 +41,7 @@ def test_run_trains_once_and_more_steps_go_on(
 ) -> None:
     folder = RunFolder(make_config(rl={"steps": 2}))
     target = rl.run(folder, setting, policy_folder)
-    assert (target / "model.safetensors").read_text() == "after 2"
+    assert load_file(target / "model.safetensors")["w"] == 2
     assert trainer[0]["environment"]["TENSORBOARD_DIR"] == str((folder.root / "rl" / "tensorboard").resolve())
     assert rl.run(folder, setting, policy_folder) == target
     assert len(trainer) == 1
@@ -43,7 +49,7 @@ def test_run_trains_once_and_more_steps_go_on(
     folder.config.rl.steps = 5
     rl.check(folder, policy_folder)
     rl.run(folder, setting, policy_folder)
-    assert (target / "model.safetensors").read_text() == "after 5"
+    assert load_file(target / "model.safetensors")["w"] == 5
     folder.config.rl.steps = 3  # fewer than were made: the policy in the folder is another one
     with pytest.raises(ConfigError, match=r"rl\.steps=3.*trained for 5: use rl\.steps=5"):
         rl.check(folder, policy_folder)
@@ -80,6 +86,6 @@ def test_a_failed_stage_is_not_finished(
 ) -> None:
     monkeypatch.setattr(rl, "run_stage", lambda *_arguments, **_options: None)  # ended well, but left nothing
     folder = RunFolder(make_config())
-    with pytest.raises(FileNotFoundError, match="no Hugging Face weights"):
+    with pytest.raises(MergeError, match="no Hugging Face weights"):
         rl.run(folder, setting, policy_folder)
     assert not (folder.root / "rl" / "finished.json").exists()

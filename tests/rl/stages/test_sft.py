@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
+from venus_rl.checkpoints import mark_complete
 from venus_rl.config import Config, ConfigError
 from venus_rl.run_folder import RunFolder
 from venus_rl.stages import sft
@@ -32,28 +35,6 @@ def test_metrics_of_interrupted_attempts_are_merged_by_step(tmp_path: Path) -> N
     assert [(row["step"], row["train/loss"]) for row in rows] == [(1, 1), (2, 2), (3, 30), (4, 40)]
     sft._collect(raw, metrics)  # nothing new
     assert [json.loads(line) for line in metrics.read_text().splitlines()] == rows
-
-
-def test_publishing_replaces_the_old_model_as_a_whole(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "model.safetensors").write_text(name)
-    (tmp_path / "one" / "only-in-one").write_text("")
-    for name in ("one", "two"):
-        (tmp_path / "model.tmp").mkdir()  # of an attempt that was killed
-        (tmp_path / "model.tmp" / "left-over").write_text("")
-        sft.publish(tmp_path / name, tmp_path / "model")
-        assert (tmp_path / "model" / "model.safetensors").read_text() == name
-    assert [path.name for path in (tmp_path / "model").iterdir()] == ["model.safetensors"]
-    assert (tmp_path / "two" / "model.safetensors").exists()
-
-
-def test_publishing_nothing_keeps_the_old_model(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"no Hugging Face weights in .*empty"):
-        sft.publish(tmp_path / "empty", tmp_path / "model")
-    assert (tmp_path / "model").is_dir()
 
 
 @pytest.mark.parametrize(
@@ -88,7 +69,9 @@ def trainer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         value = dict(pairwise(command))
         checkpoint = Path(value["--out"]) / "checkpoints" / f"global_step_{value['--steps']}" / "huggingface"
         checkpoint.mkdir(parents=True)
-        (checkpoint / "model.safetensors").write_text("tuned")
+        save_file({"w": torch.ones(1)}, checkpoint / "model.safetensors")
+        (checkpoint / "config.json").write_text("{}")
+        mark_complete(checkpoint.parent)
         rows = lines(*({"step": n, "data": {"train/loss": 1.0}} for n in range(1, int(value["--steps"]) + 1)))
         options["metrics"].write_text(rows)
 
@@ -105,7 +88,7 @@ def test_run_trains_once_and_collects(
     assert (call["total"], call["environment"]["OMP_NUM_THREADS"]) == (6, "1")
     assert call["command"][call["command"].index("--longest") + 1] == "300"
     assert target == folder.root / "sft" / "model"
-    assert (target / "model.safetensors").read_text() == "tuned"
+    assert load_file(target / "model.safetensors")["w"] == 1
     metrics = (folder.root / "sft" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in metrics] == [1, 2, 3, 4, 5, 6]
     assert sft.run(folder, policy_folder, DATA) == target

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from venus_env.protocol.trajectory import Trajectory
-from venus_rl.verl_plugin.episode_metrics import episode_metrics
+from venus_rl.igpo.turn_rewards import EventKind, RewardEvent, TurnRewards
+from venus_rl.verl_plugin.episode_metrics import episode_metrics, signal_metrics
 
 
 def episode(end: str, score: float | None, *turns: tuple[bool, dict[str, float]], **usage: int) -> Trajectory:
@@ -55,3 +58,23 @@ def test_a_step_that_lost_everything_still_has_its_endings() -> None:
 
 def test_an_episode_without_turns_is_no_error() -> None:
     assert episode_metrics([episode("context_limit", 0.0)])["turn/format_error"] == 0.0
+
+
+def rewards(*events: tuple[float, EventKind], excluded: bool = False) -> TurnRewards:
+    return TurnRewards(tuple(RewardEvent(n, value, kind, n) for n, (value, kind) in enumerate(events)), 0, excluded)
+
+
+def test_signal_of_a_step() -> None:
+    step = [
+        rewards((-1.0, "penalty"), (1.0, "outcome")),
+        rewards((0.3, "information_gain"), (-1.0, "answer_penalty")),
+        rewards((1.0, "outcome")),
+        rewards(excluded=True),
+    ]
+    advantages = [np.array([0.0, 0.5]), np.array([0.0, -0.5]), np.zeros(1), np.zeros(0)]
+    metrics = signal_metrics(step, ["a", "a", "b", "b"], advantages, turns=[3, 2, 1, 9])
+    assert metrics == {"igpo/groups_without_signal": 1.0, "igpo/penalty_rate": 2 / 6, "train/acc": 2 / 3}
+
+
+def test_signal_of_nothing() -> None:
+    assert set(signal_metrics([], [], [], []).values()) == {0.0}

@@ -164,3 +164,30 @@ def test_the_agent_loop_can_be_imported_by_its_name() -> None:
 
 def test_trainer_mode_stays_sync(rl_config: Callable[..., Any]) -> None:
     assert rl_config().trainer.v1.trainer_mode == "sync"
+
+
+def test_adapters_are_verls_own_and_merged_for_the_rollouts(make_config: Callable[..., Config]) -> None:
+    config = make_config(model={"lora_rank": 8, "lora_alpha": 32, "lora_targets": ["q_proj", "v_proj"]})
+    for options, group in ((sft(config), "model"), (rl(config), "actor_rollout_ref.model")):
+        keys = (f"{group}.{key}" for key in ("lora_rank", "lora_alpha", "target_modules"))
+        assert [options[key] for key in keys] == [8, 32, ["q_proj", "v_proj"]]
+    assert rl(config)["actor_rollout_ref.model.lora.merge"] is True
+    assert rl(make_config())["actor_rollout_ref.model.lora_rank"] == 0
+
+
+def test_off_policy_correction_has_verls_names(rl_config: Callable[..., Any]) -> None:
+    from verl.trainer.config.algorithm import RolloutCorrectionConfig
+    from verl.utils.config import omega_conf_to_dataclass
+
+    chosen = {"rollout_is": "sequence", "rollout_is_threshold": 3.0, "rollout_rs": "token_k1"}
+    config = rl_config(rl={**chosen, "rollout_rs_threshold": "0.5_2.0"}).algorithm.rollout_correction
+    correction = omega_conf_to_dataclass(config, RolloutCorrectionConfig)
+    assert {name: getattr(correction, name) for name in chosen} == chosen
+    assert correction.rollout_rs_threshold == "0.5_2.0"
+    assert rl_config().algorithm.rollout_correction.rollout_is is None
+
+
+def test_verl_removes_no_checkpoints(make_config: Callable[..., Config]) -> None:
+    config = make_config(rl={"keep": 1}, sft={"keep": 1})
+    assert rl(config)["trainer.max_actor_ckpt_to_keep"] is None
+    assert sft(config)["trainer.max_ckpt_to_keep"] is None

@@ -15,6 +15,7 @@ from verl.trainer.ppo.v1 import PPOTrainerSync
 
 from venus_env.beliefs.probes import Probe, ProbeRequest
 from venus_env.protocol.trajectory import Trajectory
+from venus_rl.checkpoints import complete_steps, step_folder
 from venus_rl.config import RLConfig
 from venus_rl.igpo.advantage import AdvantageConfig
 from venus_rl.igpo.schedule import AdvantageSchedule, GateState
@@ -22,11 +23,13 @@ from venus_rl.igpo.scoring import ScoringRecord
 from venus_rl.igpo.turn_rewards import RewardEvent, TurnRewards
 from venus_rl.verl_plugin import trainer as module
 from venus_rl.verl_plugin.advantage import turn_advantages
+from venus_rl.verl_plugin.replay import WatchfulReplayBuffer
 from venus_rl.verl_plugin.rl import advantage_schedule
 from venus_rl.verl_plugin.trainer import (
     TooManyExcluded,
     VenusTrainer,
     append_metrics,
+    keep_earlier,
     read_gate,
     turn_rewards_from,
 )
@@ -86,7 +89,8 @@ def episode(
     )
     rewards = asdict(TurnRewards(events, 0, excluded))
     scored = None if scoring is None else asdict(scoring)
-    return {"venus": json.dumps({"rewards": rewards, "scoring": scored, "trajectory": trajectory.record()})}
+    record = {"rewards": rewards, "scoring": scored, "trajectory": trajectory.record(), "sampled_tokens": tokens}
+    return {"venus": json.dumps(record)}
 
 
 class Step:
@@ -147,7 +151,9 @@ def test_advantages_of_turns_reach_the_tokens_of_their_rollouts(step: Callable[.
     values = one.run(("a", 1.0, 3, False), ("a", 0.0, 2, False))
     # Outcomes 1 and 0: mean 0.5, deviation 0.5, so ±1; the shorter rollout ends in padding.
     assert values == [pytest.approx([1, 1, 1], abs=1e-4), pytest.approx([-1, -1, 0], abs=1e-4)]
-    assert one.metrics["episode/score"] == 0.5
+    assert one.metrics["episode/score"] == one.metrics["train/acc"] == 0.5
+    assert one.metrics["episode/sampled_tokens"] == 2.5
+    assert (one.metrics["igpo/groups_without_signal"], one.metrics["igpo/penalty_rate"]) == (0, 0)
     assert (one.metrics["episode/lost"], one.metrics["igpo/excluded_rollouts"]) == (0, 0)
     kept = rows(tmp_path / "trajectories" / "step-00007.jsonl")
     assert [Trajectory.model_validate(row).score for row in kept] == [1.0, 0.0]
@@ -268,7 +274,61 @@ def test_worker_classes_are_ours_and_polling_is_quick(rl_config: Callable[..., A
     trainer._init_resource_pool_mgr()
     (worker,) = trainer.role_worker_mapping.values()
     assert issubclass(worker.__ray_metadata__.modified_class, CpuActorRolloutRefWorker)
-    assert trainer._build_replay_buffer().poll_interval == 0.1
+    buffer = trainer._build_replay_buffer()
+    assert isinstance(buffer, WatchfulReplayBuffer)
+    assert (buffer.poll_interval, buffer._timeout) == (0.1, 14_400)
+
+
+def test_prompts_are_named_by_step_and_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = TensorDict({"uid": NonTensorStack("random", "names")}, batch_size=[2])
+    monkeypatch.setattr(PPOTrainerSync, "_fetch_one_gen_batch", lambda _self: rows)
+    trainer = object.__new__(VenusTrainer)
+    trainer.global_steps = 12
+    assert list(trainer._fetch_one_gen_batch()["uid"]) == ["00000012-000000", "00000012-000001"]
+
+
+def test_rollouts_enter_a_batch_by_name_and_not_as_they_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PPOTrainerSync, "_balance_batch", lambda _self, batch, **_: batch)
+    names = [f"00000001-00000{prompt}_{session}_0" for prompt in (0, 1) for session in (2, 10)]
+    finished = [names[3], names[0], names[2], names[1]]
+    batch = KVBatchMeta(partition_id="train", keys=finished, tags=[{"name": name} for name in finished])
+    balanced = object.__new__(VenusTrainer)._balance_batch(batch, metrics={})
+    assert balanced.keys == names
+    assert [tag["name"] for tag in balanced.tags] == names
+
+
+def test_a_checkpoint_counts_once_its_step_is_on_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rl_config: Callable[..., Any]
+) -> None:
+    checkpoints = tmp_path / "checkpoints"
+
+    def save(trainer: Any) -> None:
+        folder = step_folder(checkpoints, trainer.global_steps)
+        folder.mkdir(parents=True)
+        (folder / "data.pt").write_bytes(b"x")
+
+    monkeypatch.setattr(PPOTrainerSync, "_save_checkpoint", save)
+    monkeypatch.setattr(PPOTrainerSync, "_compute_metrics", lambda *_, **__: None)
+    trainer = object.__new__(VenusTrainer)
+    trainer.config, trainer._out, trainer._keep, trainer._scoring_s = rl_config(), tmp_path, 2, 0.5
+    trainer.config.trainer.default_local_dir = str(checkpoints)
+    for step in (1, 2, 3, 4):
+        trainer.global_steps = step
+        trainer._save_checkpoint()
+        assert step not in complete_steps(checkpoints)
+        trainer._compute_metrics(None, {}, {"step": 2.0}, global_steps=step, epoch=0)
+        assert step in complete_steps(checkpoints)
+    assert complete_steps(checkpoints) == [3, 4]
+
+
+def test_the_record_of_a_step_that_is_repeated_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "step-00003.jsonl"
+    for attempt in ("one", "two", "three"):
+        keep_earlier(path)
+        path.write_text(attempt)
+    assert path.read_text() == "three"
+    kept = {earlier.name: earlier.read_text() for earlier in (tmp_path / "earlier").iterdir()}
+    assert kept == {"step-00003.1.jsonl": "one", "step-00003.2.jsonl": "two"}
 
 
 def test_metrics_of_a_step_are_written_after_verls_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -257,15 +257,47 @@ def test_worker_classes_are_hard_coded(rl_config: Callable[..., Any]) -> None:
     assert ActorRolloutRefWorker.actor_worker_cls is ActorRolloutRefWorker.ref_worker_cls is TrainingWorker
 
 
+def own_sampler(config: Any) -> Any:
+    """The configuration without our replay buffer."""
+    config.trainer.v1.sampler.custom_sampler.path = None
+    return config
+
+
 def test_the_polling_interval_is_two_seconds_and_has_no_key(rl_config: Callable[..., Any]) -> None:
-    config = rl_config()
+    config = own_sampler(rl_config())
     assert trainer(config)._build_replay_buffer().poll_interval == 2.0
     assert [key for key in keys(config) if "poll_interval" in key] == []
 
 
 def test_any_other_trainer_mode_selects_the_asynchronous_buffer(rl_config: Callable[..., Any]) -> None:
-    assert type(trainer(rl_config())._build_replay_buffer()) is ReplayBuffer
-    assert type(trainer(rl_config(), "venus")._build_replay_buffer()) is ReplayBufferAsync
+    assert type(trainer(own_sampler(rl_config()))._build_replay_buffer()) is ReplayBuffer
+    assert type(trainer(own_sampler(rl_config()), "venus")._build_replay_buffer()) is ReplayBufferAsync
+
+
+# ---- decisions 27 to 30: order, checkpoints, waiting, adapters ----
+
+
+def test_prompts_have_random_names_and_rollouts_come_as_they_finish() -> None:
+    assert "uuid.uuid4()" in inspect.getsource(PPOTrainerSync._fetch_one_gen_batch)
+    assert "for key, tag in partition_snapshot.items()" in inspect.getsource(ReplayBuffer._materialize_batch)
+    assert "sort" not in inspect.getsource(PPOTrainerSync._balance_batch)
+
+
+def test_the_tracker_is_truncated_before_it_is_written() -> None:
+    assert 'with open(local_latest_checkpointed_iteration, "w")' in inspect.getsource(PPOTrainerSync._save_checkpoint)
+
+
+def test_the_buffer_waits_for_ever() -> None:
+    source = inspect.getsource(ReplayBuffer.sample) + inspect.getsource(ReplayBuffer._wait_for_next_poll)
+    assert "while True:" in source
+    assert "raise TimeoutError" not in source
+    assert "ray" not in inspect.getmodule(ReplayBuffer).__dict__  # it has no way of seeing that a worker died
+
+
+def test_merged_adapters_are_sent_as_bfloat16() -> None:
+    from verl.workers.engine import FSDPEngineWithLMHead
+
+    assert ".to(torch.bfloat16" in inspect.getsource(FSDPEngineWithLMHead._merged_lora_per_tensor_param)
 
 
 def test_the_backend_string_of_a_cpu_platform_is_rejected_by_torch(

@@ -10,6 +10,7 @@ import pytest
 
 from venus_rl.config import Config, ConfigError
 from venus_rl.verl_plugin import vllm_options
+from venus_rl.verl_plugin.options import rl_options
 from venus_rl.verl_plugin.rl import verl_config
 
 ROLLOUT = "actor_rollout_ref.rollout"
@@ -97,3 +98,14 @@ def test_verl_takes_the_options(model: Callable[..., Path]) -> None:
     assert (rollout.name, rollout.enable_sleep_mode) == ("vllm", False)
     assert rollout.logprobs_mode == "processed_logprobs"  # scores count the temperature, like the actor's
     assert rollout.engine_kwargs["venus"]["score_in_flight"] == 64
+
+
+@pytest.mark.parametrize(("device", "version", "share"), [("cuda", "0.24.0", 0.9), ("cpu", "0.32.0+cpu", None)])
+def test_the_share_of_a_gpus_memory_is_not_asked_of_main_memory(
+    device: str, version: str, share: float | None, monkeypatch: pytest.MonkeyPatch, model: Callable[..., Path]
+) -> None:
+    installed(monkeypatch, version)
+    groups = {"run": {"device": device}, "gpu": {"rollout_memory": 0.9}, "rollout": {"engine": "vllm"}}
+    paths = {name: Path(name) for name in ("train_file", "agent_loop_file", "checkpoints")}
+    options = rl_options(Config.model_validate(groups), model=model(), **paths)
+    assert options.get(f"{ROLLOUT}.gpu_memory_utilization") == share
