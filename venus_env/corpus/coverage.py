@@ -22,6 +22,7 @@ from venus_env.tasks.task import Evidence, Task
 Verdict = Literal["reachable", "unreachable", "unknown"]
 
 _BATCH = 64
+_WORKED_OUT = {"count", "interval"}  # kinds of the full world whose answers are computed and stand on no page
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,9 @@ class QuestionCoverage:
             of an oracle query, and an accepted answer stands on one of them; ``unknown`` if the task names no evidence.
         reasons: Why it is not reachable.
         evidence: Its pages.
-        answer_on_evidence: An accepted answer occurs on an evidence page; None for yes/no answers and without evidence.
-        answer_in_corpus: An accepted answer occurs anywhere; None for yes/no answers and remote corpora.
+        answer_on_evidence: An accepted answer occurs on an evidence page; None for yes/no and worked-out answers, and
+            without evidence.
+        answer_in_corpus: An accepted answer occurs anywhere; None for such answers and remote corpora.
         answer_rank: Place of the first page with an accepted answer among the results for the question.
     """
 
@@ -111,8 +113,8 @@ class Coverage:
             _share("evidence pages in the corpus", [page.url is not None for page in pages]),
             _share(f"... in the first {self.k} for the question", [page.rank_question is not None for page in pages]),
             _share(f"... in the first {self.k} for an oracle query", [page.rank_oracle is not None for page in pages]),
-            _share("answer on an evidence page (yes/no aside)", answers),
-            _share("answer anywhere in the corpus (yes/no aside)", anywhere),
+            _share("answer on an evidence page (yes/no and counts aside)", answers),
+            _share("answer anywhere in the corpus (yes/no and counts aside)", anywhere),
         ]
         return "\n".join(lines)
 
@@ -215,7 +217,9 @@ async def _answer_rank(corpus: Corpus, hits: list[Hit], answers: list[tuple[str,
 
 
 def _strings(task: Task) -> list[tuple[str, ...]]:
-    """Accepted answers as words, without those that are judgements."""
+    """Accepted answers as words; none that is a judgement, and none where the answer is worked out from the evidence."""
+    if task.kind in _WORKED_OUT:
+        return []
     split = (tuple(words(answer)) for answer in task.answers)
     return [answer for answer in split if answer and answer not in JUDGEMENTS]
 

@@ -48,6 +48,14 @@ async def cover(answers: tuple[str, ...], *evidence: Evidence, k: int = 5) -> Qu
     return (await measure_coverage(CORPUS, [task], k)).questions[0]
 
 
+async def test_an_answer_that_is_worked_out_need_not_stand_on_a_page() -> None:
+    evidence = (Evidence(title="A", url="https://x/A"),)
+    for kind, verdict in (("count", "reachable"), ("chain", "unreachable")):
+        task = Task(id="t", question="q", answers=("12",), evidence=evidence, kind=kind)
+        (found,) = (await measure_coverage(CORPUS, [task], 5)).questions
+        assert (found.verdict, found.answer_on_evidence) == (verdict, None if kind == "count" else False)
+
+
 async def test_ranks_and_answers_by_hand() -> None:
     found = await cover(
         ("sao paulo",), Evidence(title="A", url="https://x/A"), Evidence(title="B", relation="birthplace")
