@@ -217,7 +217,7 @@ async def _answer_rank(corpus: Corpus, hits: list[Hit], answers: list[tuple[str,
 
 
 def _strings(task: Task) -> list[tuple[str, ...]]:
-    """Accepted answers as words; none that is a judgement, and none where the answer is worked out from the evidence."""
+    """Accepted answers as words; none that is a judgement, and none at all where the answer is worked out."""
     if task.kind in _WORKED_OUT:
         return []
     split = (tuple(words(answer)) for answer in task.answers)
