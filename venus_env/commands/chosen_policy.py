@@ -63,6 +63,8 @@ class _PersonAtTerminal:
             pass
         finally:
             signal.signal(signal.SIGINT, handler)
+        if handler is signal.SIG_IGN:  # of a shell's background job: the signal would go unheard
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)  # the event loop now cancels everything in an orderly way
         never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         return await never

@@ -213,11 +213,20 @@ class HalfRight:
         return 0.5
 
 
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
 def test_a_person_plays_and_leaves(
-    rollout: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    rollout: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    handler: Any,
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("search Paris\nanswer Paris\n"))
-    assert rollout("human") == 130
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        assert rollout("human") == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     captured = capsys.readouterr()
     assert "[question]" in captured.out
     assert "https://venus.wiki/" in captured.out
