@@ -53,6 +53,8 @@ class _PersonAtTerminal:
 
     def __init__(self) -> None:
         self._person = HumanPolicy(show=True)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, which nobody could leave
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def act(self, messages: Sequence[Message]) -> str:
         """Read one turn."""
@@ -63,8 +65,6 @@ class _PersonAtTerminal:
             pass
         finally:
             signal.signal(signal.SIGINT, handler)
-        if handler is signal.SIG_IGN:  # of a shell's background job: the signal would go unheard
-            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)  # the event loop now cancels everything in an orderly way
         never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         return await never
