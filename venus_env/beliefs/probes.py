@@ -134,9 +134,10 @@ class ProbeTree:
         )
 
 
-@dataclass(slots=True)
 class ProbeLayout:
     """Where the probes of a sequence stand, for the attention.
+
+    No dataclass on purpose: FSDP2 copies dataclasses on their way into a layer, and the copies would do the counting.
 
     Attributes:
         context: Number of context tokens; the trees follow, one per boundary.
@@ -145,10 +146,11 @@ class ProbeLayout:
         attended: Number of layers that have attended by this layout.
     """
 
-    context: int
-    boundaries: torch.Tensor
-    visible: torch.Tensor
-    attended: int = 0
+    def __init__(self, context: int, boundaries: torch.Tensor, visible: torch.Tensor) -> None:
+        self.context = context
+        self.boundaries = boundaries
+        self.visible = visible
+        self.attended = 0
 
     def groups(self) -> Iterator[tuple[slice, torch.Tensor]]:
         """Neighbouring boundaries as rows of the sequence, and which keys these see.

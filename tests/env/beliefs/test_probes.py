@@ -161,6 +161,22 @@ def test_others_may_run_the_model_meanwhile() -> None:
                 torch.testing.assert_close(model(ids, attention_mask=mask).logits, expected)
 
 
+def test_a_sharded_model_scores_alike() -> None:
+    from torch import distributed
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    model, request = make_model("qwen3"), requests()[0]
+    expected = score_boundaries(model, request)
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = distributed.init_device_mesh("cpu", (1,))
+        for part in (*model.model.layers, model):
+            fully_shard(part, mesh=mesh, mp_policy=MixedPrecisionPolicy(param_dtype=torch.float32))
+        assert score_boundaries(model, request) == pytest.approx(expected, abs=1e-6)
+    finally:
+        distributed.destroy_process_group()
+
+
 def test_a_model_that_sees_a_part_of_the_context_is_refused() -> None:
     from transformers import Gemma2Config, Gemma2ForCausalLM, MistralConfig, MistralForCausalLM
 
