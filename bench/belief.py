@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import json
 import multiprocessing
@@ -162,9 +161,8 @@ def start_worker(threads: int) -> None:
 
 
 def run_once(way: str, request: ProbeRequest) -> Measured:
-    """Run one way in its own process, so that its memory is nobody else's."""
+    """Run one way in the process that was started for it."""
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what earlier runs freed goes back to the system
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
     before = _memory_mb("VmRSS")
     wall, cpu = time.perf_counter(), time.process_time()
@@ -181,7 +179,7 @@ def _memory_mb(field: str) -> float:
 
 
 def start_workers(stack: ExitStack, threads: int) -> dict[str, ProcessPoolExecutor]:
-    """A process for each way."""
+    """A fresh process for each way, so that its memory is nobody else's."""
     context = multiprocessing.get_context("spawn")
     return {
         way: stack.enter_context(
@@ -191,17 +189,19 @@ def start_workers(stack: ExitStack, threads: int) -> dict[str, ProcessPoolExecut
     }
 
 
-def measure(case: Case, workers: dict[str, ProcessPoolExecutor]) -> Row:
+def measure(case: Case, threads: int) -> Row:
     """Run all ways, taking turns, and compare what they cost and find."""
     request = request_of(case)
     kept = np.linspace(case.boundaries - 1, 0, case.naive_boundaries).astype(int)[::-1]
     sampled = ProbeRequest(request.ids, [request.boundaries[index] for index in kept], request.probes)
     runs: dict[str, list[Measured]] = {way: [] for way in WAYS}
-    for repeat in range(case.repeats):
-        for way, worker in workers.items():
-            if way == "naive" and repeat:  # it takes the longest, and its bar is far away
-                continue
-            runs[way].append(worker.submit(run_once, way, sampled if way == "naive" else request).result())
+    with ExitStack() as stack:
+        workers = start_workers(stack, threads)
+        for repeat in range(case.repeats):
+            for way, worker in workers.items():
+                if way == "naive" and repeat:  # it takes the longest, and its bar is far away
+                    continue
+                runs[way].append(worker.submit(run_once, way, sampled if way == "naive" else request).result())
     found = runs["one_pass"][0].scores
     difference = max(
         np.abs(found - runs["cache_per_boundary"][0].scores).max(), np.abs(found[kept] - runs["naive"][0].scores).max()
@@ -211,7 +211,8 @@ def measure(case: Case, workers: dict[str, ProcessPoolExecutor]) -> Row:
     scale = {way: case.boundaries / case.naive_boundaries if way == "naive" else 1.0 for way in WAYS}
     cpu = {way: float(np.median([run.cpu_s for run in runs[way]])) * scale[way] for way in WAYS}
     wall = {way: float(np.median([run.wall_s for run in runs[way]])) * scale[way] for way in WAYS}
-    peak = {way: max(run.peak_mb for run in runs[way]) for way in WAYS}
+    # Of the first run: later ones find memory that the process has kept.
+    peak = {way: runs[way][0].peak_mb for way in WAYS}
     return {
         "tokens": case.tokens,
         "boundaries": case.boundaries,
@@ -257,13 +258,11 @@ def main(argv: list[str] | None = None) -> None:
         cases = [case for case in cases if case.tokens in arguments.tokens]
     rows: list[Row] = []
     progress = tqdm(cases, unit="row")
-    with ExitStack() as stack:
-        workers = start_workers(stack, arguments.threads)
-        for case in progress:
-            progress.set_description(f"{case.tokens} tokens, {case.boundaries} boundaries")
-            rows.append(measure(case, workers))
-            if arguments.out is not None:  # after each row: the long ones come last
-                write(arguments.out, json.dumps(result(rows, arguments.quick, arguments.threads), indent=2) + "\n")
+    for case in progress:
+        progress.set_description(f"{case.tokens} tokens, {case.boundaries} boundaries")
+        rows.append(measure(case, arguments.threads))
+        if arguments.out is not None:  # after each row: the long ones come last
+            write(arguments.out, json.dumps(result(rows, arguments.quick, arguments.threads), indent=2) + "\n")
     for shown in (rows, [bar.record() for bar in bars(rows)]):
         if shown:
             print(f"\n{table(shown)}")
