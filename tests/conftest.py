@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # the tests run as a background job; some send Ctrl-C to others
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
