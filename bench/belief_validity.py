@@ -303,7 +303,6 @@ def main(argv: list[str] | None = None) -> None:
         if not folder:
             parser.error(f"--lm takes NAME=FOLDER, got {args.lm!r}")
         scorers.append(Scorer(name, lambda _: HFBelief(folder), "compact", args.lm_questions, ("pages",)))
-    logging.getLogger("venus_env").setLevel(logging.ERROR)
     cases = args.cases.open("w", encoding="utf-8") if args.cases else None
     try:
         result = {"schema": "venus.bench/1", "seed": args.seed, "resamples": RESAMPLES}
@@ -350,4 +349,5 @@ def _write(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("venus_env").setLevel(logging.ERROR)
     main()
