@@ -21,6 +21,7 @@ import pytest
 from tests.rl.commands import GROUP, PROMPTS, SFT_STEPS, Done, jsonl, largest_change, stamps, start, train, weights
 from venus_env.evaluation.card import read_card
 from venus_env.protocol.trajectory import Trajectory
+from venus_rl.checkpoints import complete_steps
 from venus_rl.config import load_config
 
 pytest.importorskip("verl")
@@ -189,9 +190,11 @@ def test_more_steps_continue_where_rl_ended(continued: Next) -> None:
 
 def test_sft_interrupted_after_a_checkpoint_ends_as_if_nothing_had_happened(run: Done, tmp_path: Path) -> None:
     folder = tmp_path / "interrupted"
-    process = start(folder, "stage=sft")
+    keep_all = "sft.keep=4"
+    process = start(folder, "stage=sft", keep_all)
     deadline = time.monotonic() + 240
-    while not (folder / "sft" / "checkpoints" / "latest_checkpointed_iteration.txt").exists():
+    checkpoints = folder / "sft" / "checkpoints"
+    while not complete_steps(checkpoints):
         assert process.poll() is None, process.communicate()[1][-4000:]
         assert time.monotonic() < deadline, "no checkpoint"
         time.sleep(0.05)
@@ -203,10 +206,11 @@ def test_sft_interrupted_after_a_checkpoint_ends_as_if_nothing_had_happened(run:
     assert left == []
     assert not (folder / "sft" / "model").exists()
 
-    first = stamps(folder / "sft" / "checkpoints")
+    whole = {f"global_step_{step}" for step in complete_steps(checkpoints)}  # the next one may have been in the making
+    first = {path: stamp for path, stamp in stamps(checkpoints).items() if path.split("/")[0] in whole}
     assert first
-    train(folder, "stage=sft")
-    later = stamps(folder / "sft" / "checkpoints")
+    train(folder, "stage=sft", keep_all)
+    later = stamps(checkpoints)
     assert {path: later[path] for path in first} == first  # it went on from there
     rows, expected = (jsonl(where / "sft" / "metrics.jsonl") for where in (folder, run.folder))
     assert [row["step"] for row in rows] == list(range(1, SFT_STEPS + 1))
