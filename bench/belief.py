@@ -18,9 +18,10 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from bench.env_throughput import Bar, machine, table, write
+from bench.env_throughput import Bar, machine, table
 from bench.measure import Row
 from venus_env.beliefs.probes import Probe, ProbeRequest, score_boundaries
+from venus_env.evaluation.card import write_text_atomic
 
 EXAMPLES = """\
 examples:
@@ -262,7 +263,9 @@ def main(argv: list[str] | None = None) -> None:
         progress.set_description(f"{case.tokens} tokens, {case.boundaries} boundaries")
         rows.append(measure(case, arguments.threads))
         if arguments.out is not None:  # after each row: the long ones come last
-            write(arguments.out, json.dumps(result(rows, arguments.quick, arguments.threads), indent=2) + "\n")
+            write_text_atomic(
+                arguments.out, json.dumps(result(rows, arguments.quick, arguments.threads), indent=2) + "\n"
+            )
     for shown in (rows, [bar.record() for bar in bars(rows)]):
         if shown:
             print(f"\n{table(shown)}")

@@ -28,6 +28,7 @@ from venus_env.beliefs.base import Belief
 from venus_env.beliefs.hf import HFBelief
 from venus_env.beliefs.lexical import LexicalBelief
 from venus_env.corpus import LocalCorpus, open_corpus
+from venus_env.evaluation.card import write_text_atomic
 from venus_env.evaluation.rescore import rescore
 from venus_env.evaluation.runner import evaluate
 from venus_env.protocol.trajectory import Trajectory
@@ -313,10 +314,10 @@ def main(argv: list[str] | None = None) -> None:
     if args.out is not None:
         if args.out.is_file():
             result = merged(json.loads(args.out.read_text(encoding="utf-8")), result)
-        _write(args.out, json.dumps(result, indent=1) + "\n")
+        write_text_atomic(args.out, json.dumps(result, indent=1) + "\n")
     print(markdown(result))
     if args.doc is not None:
-        _write(args.doc, with_tables(args.doc.read_text(encoding="utf-8"), markdown(result)))
+        write_text_atomic(args.doc, with_tables(args.doc.read_text(encoding="utf-8"), markdown(result)))
 
 
 def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -339,13 +340,6 @@ def with_tables(text: str, tables: str) -> str:
     if not begin or not end:
         raise ValueError(f"the document has no place for the tables: it needs the lines {BEGIN} and {END}")
     return f"{before}{BEGIN}\n{tables}\n{END}{after}"
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial_file = path.with_name(f"{path.name}.part")
-    partial_file.write_text(text, encoding="utf-8")
-    partial_file.replace(path)
 
 
 if __name__ == "__main__":

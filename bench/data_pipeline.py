@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from venus_env.evaluation.card import write_text_atomic
 from venus_rl.data.calls import RawMessage
 from venus_rl.data.dedup import remove_repeats
 from venus_rl.data.normalise import default_prompt, normalise_as_reference
@@ -177,7 +178,7 @@ def main() -> None:
     text = json.dumps(result, indent=1)
     print(text)
     if args.out is not None:
-        args.out.write_text(text + "\n", encoding="utf-8")
+        write_text_atomic(args.out, text + "\n")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from bench import measure
 from bench.measure import Row
+from venus_env.evaluation.card import write_text_atomic
 
 BELIEFS = (None, "lexical")
 PACKAGES = ("venus-research", "gymnasium", "numpy", "pydantic", "tokenizers", "transformers", "bm25s", "faiss-cpu")
@@ -158,15 +159,7 @@ def main(argv: list[str] | None = None) -> None:
             **sections,
             "bars": verdicts,
         }
-        write(arguments.out, json.dumps(result, indent=2) + "\n")
-
-
-def write(path: Path, text: str) -> None:
-    """Replace a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.part")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+        write_text_atomic(arguments.out, json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

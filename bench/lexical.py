@@ -25,6 +25,7 @@ from venus_env.corpus.lexical import LexicalKind, lexical_writer, open_lexical, 
 from venus_env.corpus.recall import measure_recall
 from venus_env.corpus.rows import read_passages, stored_line
 from venus_env.corpus.text import index_terms, sentences, words
+from venus_env.evaluation.card import write_text_atomic
 from venus_env.tasks.loaders import load_tasks
 
 EXAMPLES = """\
@@ -207,7 +208,7 @@ def main() -> None:
             result[section].append(row)
             print(section, row, flush=True)
             if args.out:  # after every row: a run takes long
-                Path(args.out).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+                write_text_atomic(args.out, json.dumps(result, indent=1) + "\n")
 
 
 def machine() -> Row:
