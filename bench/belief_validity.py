@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-import venus_rl
 from bench.belief_turns import GROUPS, KINDS, GoldPages, group, label_turns, policies
 from bench.measure import Row
 from venus_env.beliefs.base import Belief
@@ -35,8 +34,8 @@ from venus_env.protocol.trajectory import Trajectory
 from venus_env.rewards.compose import RewardConfig
 from venus_env.setting import EnvConfig, Setting, draw_tasks
 from venus_env.tasks.task import Task
+from venus_rl.model import BASE_MODEL
 
-BASE = Path(venus_rl.__file__).parent / "model" / "base"
 BELIEFS = ("lexical", "unigram", "base")
 RESAMPLES = 1000
 ANSWER, OTHER, SEARCH_FOUND, SEARCH_ELSE = KINDS[0], KINDS[3], KINDS[5], KINDS[6]
@@ -296,7 +295,7 @@ def main(argv: list[str] | None = None) -> None:
     known = {
         "lexical": Scorer("lexical", LexicalBelief.from_corpus, "full", args.questions, every),
         "unigram": Scorer("unigram", partial(LexicalBelief.from_corpus, nu=1e9), "full", args.questions, every),
-        "base": Scorer("base", lambda _: HFBelief(BASE), "compact", args.lm_questions, ("pages",)),
+        "base": Scorer("base", lambda _: HFBelief(BASE_MODEL), "compact", args.lm_questions, ("pages",)),
     }
     scorers = [known[name] for name in args.beliefs]
     if args.lm:

@@ -7,14 +7,12 @@ import gc
 import time
 import tracemalloc
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-import venus_rl
 from bench.workload import page_environment, page_text, page_turn
 from venus_env.envs.research import ResearchEnv
 from venus_env.envs.vector import ResearchVectorEnv
@@ -24,6 +22,7 @@ from venus_env.protocol.prompt import neutralise, render_answer, wrap_tool_respo
 from venus_env.protocol.turns import Message
 from venus_env.session import ResearchSession
 from venus_env.tokens import Conversation, Renderer
+from venus_rl.model import BASE_MODEL
 
 Row = dict[str, Any]
 
@@ -105,7 +104,7 @@ def tokenisation(turns: int) -> Row:
 
     Both use the tokenizer of the shipped base model and arrive at the same ids, which is checked at every turn.
     """
-    tokenizer = load_tokenizer(Path(venus_rl.__file__).parent / "model" / "base")
+    tokenizer = load_tokenizer(BASE_MODEL)
     tokenizer.model_max_length = 10**9  # it would warn that the context is longer than its model's window
     renderer = Renderer(tokenizer)
     messages: list[Message] = [

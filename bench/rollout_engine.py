@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from venus_env.evaluation.card import write_text_atomic
+from venus_rl.model import BASE_MODEL
 
-MODEL = Path(__file__).resolve().parents[1] / "venus_rl" / "model" / "base"
 ENGINES = ("generate", "transformers", "vllm")
 VLLM_SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -58,7 +58,7 @@ def plain(load: Load) -> Generate:
 
     from venus_env.models import load_causal_lm
 
-    model = load_causal_lm(str(MODEL), "cpu")
+    model = load_causal_lm(str(BASE_MODEL), "cpu")
 
     def run(prompts: list[list[int]]) -> int:
         ids = torch.tensor(prompts)
@@ -81,7 +81,7 @@ def transformers(load: Load) -> Generate:
     from venus_env.models import load_causal_lm
     from venus_env.policies.generation import BatchGenerator
 
-    generator = BatchGenerator(load_causal_lm(str(MODEL), "cpu"), eos_ids=[], pad_id=0, max_batch=64)
+    generator = BatchGenerator(load_causal_lm(str(BASE_MODEL), "cpu"), eos_ids=[], pad_id=0, max_batch=64)
 
     async def all_of(prompts: list[list[int]]) -> int:
         calls = [
@@ -98,7 +98,7 @@ def vllm(load: Load) -> Generate:
     from vllm import LLM, SamplingParams, TokensPrompt
 
     engine = LLM(
-        model=str(MODEL),
+        model=str(BASE_MODEL),
         dtype="float32",
         max_model_len=load.prompt + load.tokens,
         max_num_seqs=64,

@@ -18,11 +18,11 @@ from typing import Any
 
 from venus_env.evaluation.card import write_text_atomic
 from venus_rl.checkpoints import complete_steps, step_folder
+from venus_rl.model.adapters import BASE_WEIGHT, is_adapter, plain_name
 
 WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _STAGES = ("rl", "sft")
-_PEFT_PREFIX = "base_model.model."
 
 
 class MergeError(ValueError):
@@ -108,7 +108,7 @@ def _merge_adapters(source: Path, folder: Path) -> None:
     for file in files:
         with safe_open(file, framework="pt") as weights:
             names |= dict.fromkeys(weights.keys(), file)
-    if not any("lora_" in name for name in names):
+    if not any(map(is_adapter, names)):
         return
     meta = source.parent / "lora_train_meta.json"
     if not meta.exists():
@@ -122,13 +122,13 @@ def _merge_adapters(source: Path, folder: Path) -> None:
 
     merged = {}
     for name in names:
-        if "lora_" in name:
+        if is_adapter(name):
             continue
-        weight, layer = read(name), name.removesuffix(".base_layer.weight")
+        weight, layer = read(name), name.removesuffix(BASE_WEIGHT)
         if f"{layer}.lora_A.default.weight" in names:
             low, high = (read(f"{layer}.lora_{part}.default.weight") for part in "AB")
             weight = (weight.double() + scale * (high.double() @ low.double())).to(weight.dtype)
-        merged[name.removeprefix(_PEFT_PREFIX).replace(".base_layer.", ".")] = weight.contiguous()
+        merged[plain_name(name)] = weight.contiguous()
     for file in (*files, folder / _INDEX):
         file.unlink(missing_ok=True)
     save_file(merged, folder / WEIGHTS, metadata={"format": "pt"})

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from venus_rl.model.shape import ModelShape, qwen3_config
 from venus_rl.model.tokenizer import END_OF_TEXT, IM_END
 
 if TYPE_CHECKING:
@@ -62,27 +63,20 @@ class ModelSpec:
                 f"heads >= 2, got {self}"
             )
 
+    def shape(self, vocab: int) -> ModelShape:
+        """The same sizes with a vocabulary, as those of any model are given."""
+        heads = (self.heads, self.heads, self.head_dim)
+        sizes = (vocab, self.hidden, self.layers, *heads, self.feed_forward, self.positions)
+        return ModelShape(*sizes, rope_theta=self.rope_theta)
+
 
 def init_model(spec: ModelSpec, tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
     """Make an untrained policy for a tokenizer's vocabulary; the same seed gives the same weights."""
     import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    from transformers import Qwen3ForCausalLM
 
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=spec.hidden,
-        num_hidden_layers=spec.layers,
-        num_attention_heads=spec.heads,
-        num_key_value_heads=spec.heads,
-        head_dim=spec.head_dim,
-        intermediate_size=spec.feed_forward,
-        max_position_embeddings=spec.positions,
-        rope_parameters={"rope_type": "default", "rope_theta": spec.rope_theta},
-        tie_word_embeddings=True,
-        pad_token_id=tokenizer.convert_tokens_to_ids(END_OF_TEXT),
-        eos_token_id=tokenizer.convert_tokens_to_ids(IM_END),
-        bos_token_id=None,
-    )
+    pad, end = (tokenizer.convert_tokens_to_ids(token) for token in (END_OF_TEXT, IM_END))
+    config = qwen3_config(spec.shape(len(tokenizer)), pad_id=pad, end_of_turn_id=end)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(config).float()

@@ -1,6 +1,6 @@
 """Sizes of decoder models: read from a folder, known by name, shrunk, counted, and made with random weights.
 
-Everything but :func:`make_shrunk` is arithmetic on :class:`ModelShape`; nothing here imports torch at the top.
+Nothing here imports torch at the top; only :func:`qwen3_config` and :func:`make_shrunk` need more than arithmetic.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 ShapeName = Literal["qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b"]
 """Models whose sizes are known without their files."""
@@ -138,6 +138,27 @@ def shrink_shape(
     )
 
 
+def qwen3_config(shape: ModelShape, *, pad_id: int, end_of_turn_id: int) -> Qwen3Config:
+    """Describe a Qwen3 model of ``shape`` to transformers."""
+    from transformers import Qwen3Config
+
+    return Qwen3Config(
+        vocab_size=shape.vocab,
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        intermediate_size=shape.feed_forward,
+        max_position_embeddings=shape.positions,
+        rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},
+        tie_word_embeddings=shape.tied,
+        pad_token_id=pad_id,
+        eos_token_id=end_of_turn_id,
+        bos_token_id=None,
+    )
+
+
 # A random model hardly ever samples one token in thousands, so each of its turns would fill its budget. The end of a
 # turn starts out about as likely as one token in this many; what else is sampled stays uniform.
 _TURN_LENGTH = 24
@@ -157,24 +178,10 @@ def make_shrunk(
         seed: The same seed gives the same weights.
     """
     import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    from transformers import Qwen3ForCausalLM
 
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else end_of_turn_id
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=shape.hidden,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-        intermediate_size=shape.feed_forward,
-        max_position_embeddings=shape.positions,
-        rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},
-        tie_word_embeddings=True,
-        pad_token_id=pad,
-        eos_token_id=end_of_turn_id,
-        bos_token_id=None,
-    )
+    config = qwen3_config(replace(shape, vocab=len(tokenizer), tied=True), pad_id=pad, end_of_turn_id=end_of_turn_id)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(config).float()

@@ -21,12 +21,11 @@ from venus_rl import checks
 from venus_rl.checks import refuse
 from venus_rl.config import Config, ConfigError, ShrinkConfig
 from venus_rl.device import device_of
+from venus_rl.model import BASE_MODEL
 from venus_rl.model.shape import SHAPES, ModelShape, make_shrunk, read_shape, shrink_shape
 from venus_rl.run_folder import RunFolder, fingerprint
 
 logger = logging.getLogger(__name__)
-
-BASE_MODEL = Path(__file__).resolve().parents[1] / "model" / "base"
 
 
 def threads_per_process(config: Config) -> int:

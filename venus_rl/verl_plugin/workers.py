@@ -25,6 +25,7 @@ from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from venus_env.beliefs.probes import ProbeRequest, best_scores, score_boundaries
+from venus_rl.model.adapters import BASE_WEIGHT, is_adapter, plain_name
 
 # Both register their rollout engine in every worker process.
 from venus_rl.verl_plugin import rollout as rollout
@@ -81,14 +82,14 @@ class CpuFSDPEngine(FSDPEngineWithLMHead):
         """All weights by their names in a plain model, adapters added. Collective: every rank has to drain it."""
         layers = {name: module for name, module in self.module.named_modules() if isinstance(module, LoraLayer)}
         for name, parameter in self.module.state_dict().items():
-            if "lora_" in name:
+            if is_adapter(name):
                 continue
             weight = _whole(parameter)
-            layer = layers.get(name.removesuffix(".base_layer.weight"))
-            if layer is not None and name.endswith(".base_layer.weight"):
+            layer = layers.get(name.removesuffix(BASE_WEIGHT))
+            if layer is not None and name.endswith(BASE_WEIGHT):
                 low, high = (_whole(part["default"].weight) for part in (layer.lora_A, layer.lora_B))
                 weight = weight + layer.scaling["default"] * (high @ low)
-            yield name.removeprefix("base_model.model.").replace(".base_layer.", "."), weight
+            yield plain_name(name), weight
 
 
 def _whole(parameter: Any) -> torch.Tensor:
