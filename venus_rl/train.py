@@ -19,8 +19,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from venus_rl.config import Config, ConfigError, key_help, load_config
+from venus_rl.config import Config, ConfigError, load_config
 from venus_rl.process import StageFailed
+from venus_rl.settings import key_help
 
 if TYPE_CHECKING:
     from venus_env.setting import Setting
@@ -36,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m venus_rl.train",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=key_help(),
+        epilog=key_help(Config),
     )
     parser.add_argument("--config", type=Path, help="YAML file of settings; key=value arguments override it")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="one setting, e.g. rl.steps=20")

@@ -11,10 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from venus_rl.config import Config, ConfigError, describe_keys, load_config
+from venus_rl.config import Config, ConfigError, load_config
+from venus_rl.settings import describe_keys
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))
-KEYS = describe_keys()
+KEYS = describe_keys(Config)
 
 
 def load(text: str | bytes | None, tmp_path: Path, *overrides: str) -> Config:

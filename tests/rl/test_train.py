@@ -10,9 +10,10 @@ import pytest
 
 from tests.rl.conftest import World
 from venus_rl import train
-from venus_rl.config import Config, describe_keys
+from venus_rl.config import Config
 from venus_rl.process import StageFailed
 from venus_rl.run_folder import RunFolder
+from venus_rl.settings import describe_keys
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -149,7 +150,7 @@ def test_help_lists_every_key(capsys: pytest.CaptureFixture[str]) -> None:
         train.main(["--help"])
     assert end.value.code == 0
     text = capsys.readouterr().out
-    assert [key for key, _, _ in describe_keys() if f"  {key}=" not in text] == []
+    assert [key for key, _, _ in describe_keys(Config) if f"  {key}=" not in text] == []
     assert "python -m venus_rl.train --config configs/tiny-cpu.yaml" in text
 
 

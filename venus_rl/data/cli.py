@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from venus_env.commands.arguments import add_parser, positive
-from venus_rl.config import ConfigError, key_help, load_settings
 from venus_rl.data.artifact import Artifact
 from venus_rl.data.options import CleanConfig
+from venus_rl.settings import ConfigError, key_help, load_settings
 
 _EXAMPLES = """\
 An input is a file (.json, .jsonl, .jsonl.gz, .parquet), a folder, or a quoted glob pattern. Rows may be raw REDSearcher
