@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +35,27 @@ def load_tokenizer(source: object) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(source)
+
+
+@contextmanager
+def attending_by(config: Any, name: str, attend: Callable[..., Any]) -> Iterator[None]:
+    """Let a model attend by a function of ours inside the block; its own setting comes back after.
+
+    The setting is visible to every thread, so ``attend`` has to serve whoever else runs the model meanwhile.
+
+    Args:
+        config: The model's configuration.
+        name: Name that ``attend`` is registered under with ``transformers``; masks are made as for ``sdpa``.
+        attend: Attention of ``transformers``' interface.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(name, attend)
+    AttentionMaskInterface.register(name, sdpa_mask)
+    before = config._attn_implementation
+    config._attn_implementation = name
+    try:
+        yield
+    finally:
+        config._attn_implementation = before

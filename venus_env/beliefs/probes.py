@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from venus_env.beliefs.pseudo_answer import PseudoAnswer
+from venus_env.models import attending_by
 
 _ATTENTION = "venus_probes"
 _GROUP_ROWS = 256
@@ -207,7 +207,7 @@ def score_boundaries(model: Any, request: ProbeRequest, *, temperature: float = 
 
     device = next(model.parameters()).device
     layout = ProbeLayout(context, torch.from_numpy(boundaries).to(device), torch.from_numpy(tree.visible).to(device))
-    with _probe_attention(config):
+    with _switch_lock, attending_by(config, _ATTENTION, _attend):
         logits = model(
             input_ids=torch.from_numpy(input_ids).to(device).unsqueeze(0),
             position_ids=torch.from_numpy(position_ids).to(device).unsqueeze(0),
@@ -247,23 +247,6 @@ def _logprobs(
     return result
 
 
-@contextmanager
-def _probe_attention(config: Any) -> Iterator[None]:
-    """Let the model attend by a :class:`ProbeLayout`; without one, the attention in its place is that of ``sdpa``."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
-
-    with _switch_lock:
-        AttentionInterface.register(_ATTENTION, _attend)
-        AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
-        before = config._attn_implementation
-        config._attn_implementation = _ATTENTION
-        try:
-            yield
-        finally:
-            config._attn_implementation = before
-
-
 def _attend(
     module: Any,
     query: torch.Tensor,
@@ -273,7 +256,10 @@ def _attend(
     probe_layout: ProbeLayout | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of ``transformers``: queries, keys and values ``[1, heads, n, d]`` to ``[1, n, heads, d]``."""
+    """Attention of ``transformers``: queries, keys and values ``[1, heads, n, d]`` to ``[1, n, heads, d]``.
+
+    Without a layout, which is to say for others that run the model during a pass, it is that of ``sdpa``.
+    """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     if probe_layout is None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from venus_env.models import attending_by
+
 if TYPE_CHECKING:
     import torch
 
@@ -28,23 +30,14 @@ def require_maskable(config: Any) -> None:
 def grouped_attention(model: Any) -> Iterator[None]:
     """Let ``model`` use grouped attention inside the block, if it runs on a CPU; its own setting comes back after.
 
-    A setting is visible to every thread, so grouped attention is a full replacement of ``sdpa``: whoever else runs the
-    model meanwhile gets the same results.
+    Grouped attention is a full replacement of ``sdpa``: whoever else runs the model meanwhile gets the same results.
     """
     config = model.config
     if model.device.type != "cpu" or config._attn_implementation != "sdpa":
         yield
         return
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
-
-    AttentionInterface.register(_NAME, _attend)
-    AttentionMaskInterface.register(_NAME, sdpa_mask)
-    config._attn_implementation = _NAME
-    try:
+    with attending_by(config, _NAME, _attend):
         yield
-    finally:
-        config._attn_implementation = "sdpa"
 
 
 def _attend(

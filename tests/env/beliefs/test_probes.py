@@ -19,6 +19,7 @@ from venus_env.beliefs.probes import (  # noqa: E402
     score_boundaries,
 )
 from venus_env.beliefs.pseudo_answer import PseudoAnswer  # noqa: E402
+from venus_env.models import attending_by  # noqa: E402
 
 SIZE = {
     "vocab_size": 97,
@@ -156,7 +157,7 @@ def test_others_may_run_the_model_meanwhile() -> None:
     with torch.no_grad():
         for mask in (None, padded):
             expected = model(ids, attention_mask=mask).logits
-            with probes._probe_attention(model.config):
+            with attending_by(model.config, probes._ATTENTION, probes._attend):
                 assert model.config._attn_implementation != "sdpa"
                 torch.testing.assert_close(model(ids, attention_mask=mask).logits, expected)
 

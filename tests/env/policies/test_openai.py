@@ -51,6 +51,13 @@ class Endpoint:
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
+    def __enter__(self) -> Endpoint:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
 
 def spent(prompt: int, completion: int, cached: int | None = None) -> dict[str, Any]:
     details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": cached}}
@@ -63,10 +70,8 @@ def completion(content: str | None, **extra: Any) -> Reply:
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    endpoint = Endpoint()
-    yield endpoint
-    endpoint.server.shutdown()
-    endpoint.server.server_close()
+    with Endpoint() as endpoint:
+        yield endpoint
 
 
 async def test_request_and_turn(endpoint: Endpoint) -> None:

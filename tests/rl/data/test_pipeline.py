@@ -180,10 +180,8 @@ def test_matching_answers(tmp_path: Path) -> None:
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    endpoint = Endpoint()
-    yield endpoint
-    endpoint.server.shutdown()
-    endpoint.server.server_close()
+    with Endpoint() as endpoint:
+        yield endpoint
 
 
 def test_a_judge_that_fails_is_asked_again_by_the_next_run_only_for_what_is_open(

